@@ -171,10 +171,10 @@ int run_plan(PlanOptions options) {
   if (options.json)
     print(to_json(answer));
   else
-    show(present::heading_of_search(experiment.scenario, experiment.workload) +
-         (options.verbose ? to_table(answer, style_of_output(), tokens_per_sample(experiment.workload))
-                          : to_summary(answer, style_of_output())) +
-         kept_note(question, experiment, options.scenario));
+    show(
+        present::heading_of_search(experiment.scenario, experiment.workload) +
+        (options.verbose ? to_table(answer, style_of_output(), mean_tokens(experiment)) : to_summary(answer, style_of_output())) +
+        kept_note(question, experiment, options.scenario));
   if (answer.candidates.empty()) return static_cast<int>(ExitCode::CheckFailed);
   if (!options.output.empty()) write_plan(experiment, answer, options.output);
   if (!options.output.empty() && options.job_scenario)

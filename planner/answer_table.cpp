@@ -161,7 +161,7 @@ std::string memory_cell(const Candidate& candidate) {
 }
 
 // The step's figures for training, by the engine that decided.
-std::string rates_line(const Answer& answer, const Candidate& best, int tokens_per_sample) {
+std::string rates_line(const Answer& answer, const Candidate& best, double tokens_per_sample) {
   const auto& metrics =
       answer.simulation_decides && figure_named(best.simulated, "samples_per_s") ? best.simulated : best.metrics;
   const double* samples = figure_named(metrics, "samples_per_s");
@@ -367,7 +367,7 @@ std::string to_summary(const Answer& answer, const TextStyle& style) {
   return wrapped(out, style.width);
 }
 
-std::string to_table(const Answer& answer, const TextStyle& style, int tokens_per_sample) {
+std::string to_table(const Answer& answer, const TextStyle& style, double tokens_per_sample) {
   std::string out;
   if (answer.candidates.empty()) {
     out = style.paint(kBold, "no plan") + ": " + answer.reason + "\n";

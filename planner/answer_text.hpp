@@ -12,6 +12,6 @@ namespace panpipe::planner {
 std::string to_summary(const Answer& answer, const TextStyle& style);
 
 // With stages, both figures of each plan, and what was searched. `tokens_per_sample` is 0 if the model reads no tokens.
-std::string to_table(const Answer& answer, const TextStyle& style, int tokens_per_sample);
+std::string to_table(const Answer& answer, const TextStyle& style, double tokens_per_sample);
 
 }  // namespace panpipe::planner

@@ -13,7 +13,7 @@ std::string rate_text(double per_second) {
   return digits;
 }
 
-std::string rates_text(double samples_per_s, int tokens_per_sample, double mfu) {
+std::string rates_text(double samples_per_s, double tokens_per_sample, double mfu) {
   std::string text;
   const auto add = [&](const std::string& part) { text += (text.empty() ? "" : ", ") + part; };
   if (samples_per_s > 0) add(rate_text(samples_per_s) + " samples/s");

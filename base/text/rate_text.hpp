@@ -9,6 +9,6 @@ namespace panpipe {
 std::string rate_text(double per_second);
 
 // The known rates of a step: "8.25 samples/s, 8,448 tokens/s, MFU 45.1 %". `tokens_per_sample` is 0 when samples are not text.
-std::string rates_text(double samples_per_s, int tokens_per_sample, double mfu);
+std::string rates_text(double samples_per_s, double tokens_per_sample, double mfu);
 
 }  // namespace panpipe

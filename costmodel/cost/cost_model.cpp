@@ -9,6 +9,7 @@
 #include "base/index.hpp"
 #include "costmodel/cost/compute.hpp"
 #include "costmodel/cost/launch.hpp"
+#include "costmodel/cost/length_models.hpp"
 #include "costmodel/cost/occupancy.hpp"
 #include "costmodel/cost/shared_cores.hpp"
 #include "costmodel/cost/site.hpp"
@@ -111,6 +112,7 @@ CostModel::CostModel(const Scenario& scenario, const Workload& workload)
     : scenario_(&scenario),
       workload_(&workload),
       sites_(std::make_shared<Sites>(scenario, workload)),
+      lengths_(std::make_shared<LengthModels>(scenario, workload)),
       narrow_weights_(narrow_share(scenario, workload)) {
   for (const DeviceType& type : scenario.cluster.types) calibrations_.push_back(calibration_for(type));
 }
@@ -120,9 +122,12 @@ CostModel::CostModel(const Scenario& scenario, const Workload& workload, std::ve
       workload_(&workload),
       calibrations_(std::move(calibrations)),
       sites_(std::make_shared<Sites>(scenario, workload)),
+      lengths_(std::make_shared<LengthModels>(scenario, workload)),
       narrow_weights_(narrow_share(scenario, workload)) {
   PANPIPE_CHECK(calibrations_.size() == scenario.cluster.types.size(), "a calibration for each type of device");
 }
+
+const CostModel& CostModel::of_length(int length) const { return length == 0 ? *this : lengths_->of(length, calibrations_); }
 
 const WorkloadCost& CostModel::workload(int site) const {
   if (workload_->layers) return units(site);

@@ -202,6 +202,7 @@ struct WorkloadCost {
 };
 
 struct UnitAllocations;
+class LengthModels;
 class Occupancy;
 class Sites;
 struct GroupNetwork;
@@ -270,6 +271,10 @@ class CostModel {
   Bytes loss_bytes_live() const;  // logits and their gradient while the loss runs; included in the loss unit's saved + temporary
 
   const Calibration& calibration(int device_type) const;
+  // The model for sequences of another of the scenario's `lengths`: its workload has their tokens, its attention their samples.
+  // This model is the one of the first. References stay valid.
+  const CostModel& of_length(int length) const;
+
   const Scenario& scenario() const { return *scenario_; }
   const Workload& source() const { return *workload_; }
 
@@ -281,6 +286,7 @@ class CostModel {
   const Workload* workload_;
   std::vector<Calibration> calibrations_;  // per device type
   std::shared_ptr<Sites> sites_;
+  std::shared_ptr<LengthModels> lengths_;
   double narrow_weights_ = 0;  // share of the trained elements
 };
 

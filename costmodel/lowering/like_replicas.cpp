@@ -23,6 +23,13 @@ std::vector<int> devices_of(const Plan& plan, int replica) {
   return devices;
 }
 
+std::vector<int> lengths_of(const Plan& plan, int replica) {
+  std::vector<int> lengths;
+  if (!plan.lengths.empty())
+    for (int m = 0; m < plan.schedule.microbatches; ++m) lengths.push_back(plan.length_of(replica, m));
+  return lengths;
+}
+
 // Where a replica's devices lie, and the groups that its passes communicate in.
 std::vector<int> form_of(const Plan& plan, const Occupancy& occupancy, int replica) {
   std::vector<int> form = occupancy.form_of(devices_of(plan, replica));
@@ -41,11 +48,12 @@ bool copies_to_host(const Schedule& schedule) {
 
 // The factors that determine a replica's times and limits.
 struct Traits {
-  std::vector<int> types, sites;
+  std::vector<int> types, sites, lengths;
   std::vector<std::tuple<PathClass, double, double>> links;  // latency with gather, time
   std::vector<double> host;                                  // copy bandwidths, where the schedule offloads
   bool operator<(const Traits& other) const {                // libc++ 13 has no <=> of containers
-    return std::tie(types, sites, links, host) < std::tie(other.types, other.sites, other.links, other.host);
+    return std::tie(types, sites, lengths, links, host) <
+           std::tie(other.types, other.sites, other.lengths, other.links, other.host);
   }
 };
 
@@ -60,6 +68,7 @@ Traits traits_of(const Scenario& scenario, const Plan& plan, const LoweringCosts
       for (const bool away : {true, false}) traits.host.push_back(host_copy_bandwidth(scenario.cluster, device, away).base());
   }
   for (const StageInfo& info : lowering.stages) traits.sites.push_back(info.site);
+  traits.lengths = lengths_of(plan, replica);
   for (const TransferLink& link : lowering.graph.links)
     traits.links.emplace_back(link.cost.path, link.latency.base(), link.transfer.base());
   return traits;
@@ -132,7 +141,7 @@ class Joiner {
     all_.trained_parameters = first.trained_parameters;
     all_.model_flops_per_step = first.model_flops_per_step;
     all_.samples_per_step = first.samples_per_step;
-    all_.tokens_per_sample = first.tokens_per_sample;
+    all_.tokens_per_step = first.tokens_per_step;
     all_.peak_per_device = first.peak_per_device;
     for (const int replica : like) PANPIPE_CHECK(same_tasks(graph(replica), first), "replicas of one plan have the same tasks");
   }
@@ -288,7 +297,10 @@ std::vector<int> like_replicas(const Scenario& scenario, const Plan& plan, const
   std::map<std::vector<int>, int> of_form;
   std::map<Traits, int> of_traits;
   for (int replica = 0; replica < plan.replicas(); ++replica) {
-    const auto [known, is_new] = of_form.try_emplace(form_of(plan, occupancy, replica), replica);
+    std::vector<int> form = form_of(plan, occupancy, replica);
+    const std::vector<int> lengths = lengths_of(plan, replica);
+    form.insert(form.end(), lengths.begin(), lengths.end());
+    const auto [known, is_new] = of_form.try_emplace(std::move(form), replica);
     if (is_new) known->second = of_traits.try_emplace(traits_of(scenario, plan, costs, replica, to_host), replica).first->second;
     like[replica] = known->second;
   }

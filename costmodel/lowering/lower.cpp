@@ -38,18 +38,24 @@ void make_stages(Lowering& lowering) {
     const StagePlan& stage = plan.stages[s];
     StageInfo info;
     info.rank = plan.schedule.stage_to_rank[s];
-    info.site = lowering.costs.site_of(lowering.scenario.cluster, {plan, plan.devices, info.rank, lowering.replica});
-    info.cost = &lowering.costs.workload(info.site);
+    const PassGroups groups(plan, plan.devices, info.rank, lowering.replica);
+    for (int length = 0; length < lowering.lengths(); ++length) {
+      const int site = lowering.costs.site_of(lowering.scenario.cluster, groups, length);
+      info.lengths.push_back({site, &lowering.costs.workload(site)});
+    }
+    info.site = info.lengths.front().site;
+    info.cost = info.lengths.front().cost;
     info.first_unit = stage.first_unit;
     info.end_unit = stage.end_unit;
     info.recompute = stage.recompute;
     info.recompute_first = stage.recompute_first > 0 ? stage.recompute_first : info.cost->recompute_first;
     std::array<int, 5> none{};
     none.fill(-1);
-    info.programs.assign(plan.schedule.splits, none);
-    info.memory.resize(plan.schedule.splits);
-    info.train_points.resize(plan.schedule.splits);
-    info.pass_parts.resize(plan.schedule.splits);
+    const std::size_t slices = at(plan.schedule.splits * lowering.lengths());
+    info.programs.assign(slices, none);
+    info.memory.resize(slices);
+    info.train_points.resize(slices);
+    info.pass_parts.resize(slices);
     lowering.stages.push_back(info);
     lowering.rank_stages[info.rank].push_back(s);
   }
@@ -61,6 +67,23 @@ void make_stages(Lowering& lowering) {
   }
   for (StageInfo& info : lowering.stages)  // R actions of the schedule already recompute everything
     if (info.recompute_apart && info.recompute == Recompute::None) info.recompute = Recompute::Full;
+}
+
+StageInfo stage_of_slice(const Lowering& lowering, const StageInfo& info, int slice) {
+  StageInfo stage;
+  const LengthSite& at_length = info.lengths[at(slice / lowering.plan.schedule.splits)];
+  stage.rank = info.rank;
+  stage.site = at_length.site;
+  stage.cost = at_length.cost;
+  stage.first_unit = info.first_unit;
+  stage.end_unit = info.end_unit;
+  stage.recompute = info.recompute;
+  stage.recompute_first = info.recompute_first;
+  stage.recompute_apart = info.recompute_apart;
+  stage.weight_apart = info.weight_apart;
+  stage.trains = info.trains;
+  stage.parts = info.parts;
+  return stage;
 }
 
 namespace {
@@ -94,9 +117,15 @@ void fill_totals(Lowering& lowering) {
   const Plan& plan = lowering.plan;
   TaskGraph& graph = lowering.graph;
   graph.samples_per_step = static_cast<double>(plan.micro) * lowering.microbatches_of_step() * plan.data;
-  graph.tokens_per_sample = lowering.costs.tokens_per_sample();
   graph.trained_parameters = lowering.costs.trained_parameters();
-  graph.model_flops_per_step = lowering.costs.model_flops() * graph.samples_per_step;
+  std::vector<int> microbatches(at(lowering.lengths()));  // of each length
+  for (int replica = 0; replica < plan.replicas(); replica += plan.context)
+    for (int m = 0; m < lowering.microbatches_of_step(); ++m) ++microbatches[at(plan.length_of(replica, m))];
+  for (int length = 0; length < lowering.lengths(); ++length) {
+    const double sequences = static_cast<double>(plan.micro) * microbatches[at(length)];
+    graph.tokens_per_step += lowering.costs.tokens_per_sample(length) * sequences;
+    graph.model_flops_per_step += lowering.costs.model_flops(length) * sequences;
+  }
   graph.peak_per_device = mean_peak(scenario, plan);
 }
 

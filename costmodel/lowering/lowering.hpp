@@ -55,17 +55,25 @@ struct BucketTrain {
   bool empty() const { return others.empty() && experts.empty(); }
 };
 
-// A stage on its device: its units, costs and passes.
+// The site of a stage's passes over microbatches of one length, with its costs.
+struct LengthSite {
+  int site = 0;
+  const WorkloadCost* cost = nullptr;
+};
+
+// A stage on its device: its units, costs and passes. Slices number what the passes of a kind differ in: the slices of the
+// sequence (one without splits), for each length of microbatches.
 struct StageInfo {
   int rank = 0;
   int site = 0;
-  const WorkloadCost* cost = nullptr;  // of the site
+  const WorkloadCost* cost = nullptr;  // of the site, for the longest microbatches
   int first_unit = 0, end_unit = 0;
   Recompute recompute = Recompute::None;
-  int recompute_first = 0;       // number of blocks, from its first, to which the mode applies; 0 = all
-  bool recompute_apart = false;  // the schedule has R actions for this stage
-  bool weight_apart = false;     // the schedule splits its backward into I and W
-  // Per slice of the sequence (one without splits), by ActionKind F, I, W, B, R. A program is -1 if the schedule lacks the pass.
+  int recompute_first = 0;            // number of blocks, from its first, to which the mode applies; 0 = all
+  bool recompute_apart = false;       // the schedule has R actions for this stage
+  bool weight_apart = false;          // the schedule splits its backward into I and W
+  std::vector<LengthSite> lengths{};  // of each length; the first is `site`
+  // Per slice, by ActionKind F, I, W, B, R. A program is -1 if the schedule lacks the pass.
   std::vector<std::array<int, 5>> programs{};
   std::vector<std::array<PassMemory, 5>> memory{};
   Bytes outputs{0};         // of a forward, which stay to the end of the step
@@ -87,9 +95,11 @@ struct StageInfo {
   }
 };
 
-// The data flow from one stage to another, with its links.
+// The data flow from one stage to another, of the longest microbatches, with its links.
 struct StageEdge : StageLink {
-  std::int32_t forward_link = -1, backward_link = -1;  // into TaskGraph::links; -1 within one rank
+  // Into TaskGraph::links: that of the longest, which those of the other lengths follow; -1 within one rank.
+  std::int32_t forward_link = -1, backward_link = -1;
+  std::vector<StageLink> lengths{};  // of each length
 };
 
 // A piece of one unit of a pass, before merging with its neighbours and without slow-down by collectives. Programs are made of
@@ -158,13 +168,16 @@ struct Lowering {
   int microbatches_of_step() const { return plan.schedule.microbatches / steps; }
   int slices_of_step() const { return slices() / steps; }
   bool rolls() const { return steps > 1; }
+  int lengths() const { return plan.lengths.empty() ? 1 : static_cast<int>(scenario.lengths.shapes.size()); }
   std::int32_t& task_of(PassSlot slot, int stage, int microbatch, int split) {
     const auto row =
         static_cast<std::size_t>(slot) * static_cast<std::size_t>(plan.schedule.stages) + static_cast<std::size_t>(stage);
     return pass_task[row * static_cast<std::size_t>(slices()) +
                      static_cast<std::size_t>(microbatch * plan.schedule.splits + (split < 0 ? 0 : split))];
   }
-  std::size_t slice_of(const Action& action) const { return action.split < 0 ? 0 : static_cast<std::size_t>(action.split); }
+  std::size_t slice_of(const Action& action) const {
+    return at(plan.length_of(replica, action.microbatch) * plan.schedule.splits + std::max<int>(action.split, 0));
+  }
   // The programs of the passes in the cell that starts at `first`: one, or those of a group.
   std::vector<std::int32_t> programs_of_cell(const std::vector<Action>& row, std::size_t first) const {
     std::vector<std::int32_t> programs;
@@ -183,6 +196,8 @@ inline std::size_t index_of(ActionKind pass) { return static_cast<std::size_t>(p
 
 // lower.cpp: fills Lowering::stages and rank_stages from the plan.
 void make_stages(Lowering& lowering);
+// The stage for a slice's length, without its passes.
+StageInfo stage_of_slice(const Lowering& lowering, const StageInfo& info, int slice);
 
 // programs.cpp: fills TaskGraph::flows, steps and programs, and StageInfo::program, for the passes and groups of the schedule.
 void make_programs(Lowering& lowering);

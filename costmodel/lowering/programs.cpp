@@ -43,22 +43,24 @@ std::vector<std::int32_t> add_points(TaskGraph& graph, std::int32_t program, con
 }
 
 void make_flows(Lowering& lowering) {
-  for (const StageInfo& info : lowering.stages) {
-    const auto first = static_cast<std::int32_t>(lowering.graph.flows.size());
-    if (!lowering.flow_of_collective.try_emplace(info.site, first).second) continue;
-    add_collective_flows(lowering, lowering.workload(info).collectives);
-  }
+  for (const StageInfo& info : lowering.stages)
+    for (const LengthSite& length : info.lengths) {
+      const auto first = static_cast<std::int32_t>(lowering.graph.flows.size());
+      if (!lowering.flow_of_collective.try_emplace(length.site, first).second) continue;
+      add_collective_flows(lowering, length.cost->collectives);
+    }
 }
 
 // Seconds that a stage's end of its messages takes from a pass.
-double message_work(const Lowering& lowering, std::size_t stage, ActionKind kind) {
+double message_work(const Lowering& lowering, std::size_t stage, ActionKind kind, int slice) {
   double sum = 0;
   for (const auto* edges : {&lowering.edges_in[stage], &lowering.edges_out[stage]})
     for (const int e : *edges) {
       const StageEdge& edge = lowering.edges[e];
       for (const bool backward : {false, true}) {
         if (!has_messages(kind, backward) || (backward ? edge.backward_link : edge.forward_link) < 0) continue;
-        const std::int64_t bytes = backward ? edge.gradient_bytes : edge.bytes;
+        const StageLink& sent = edge.lengths[at(slice / lowering.plan.schedule.splits)];
+        const std::int64_t bytes = backward ? sent.gradient_bytes : sent.bytes;
         sum += lowering.costs.message_work(Bytes(bytes / lowering.plan.schedule.splits)).base();
       }
     }
@@ -66,9 +68,9 @@ double message_work(const Lowering& lowering, std::size_t stage, ActionKind kind
 }
 
 // It comes first, and neither the host nor jitter makes it longer.
-void add_message_work(const Lowering& lowering, std::size_t stage, ActionKind kind, PassDraft& draft) {
+void add_message_work(const Lowering& lowering, std::size_t stage, ActionKind kind, int slice, PassDraft& draft) {
   UnitPiece piece;
-  piece.time = message_work(lowering, stage, kind);
+  piece.time = message_work(lowering, stage, kind, slice);
   piece.given = true;
   if (piece.time <= 0) return;
   draft.pieces.insert(draft.pieces.begin(), piece);
@@ -77,8 +79,10 @@ void add_message_work(const Lowering& lowering, std::size_t stage, ActionKind ki
 
 void make_stage_programs(Lowering& lowering, std::size_t stage, const std::array<bool, 5>& used, int slice) {
   StageInfo& info = lowering.stages[stage];
+  const StageInfo made = stage_of_slice(lowering, info, slice);
+  const int split = slice % lowering.plan.schedule.splits;
   const auto finish = [&](ActionKind kind, PassDraft draft) {
-    add_message_work(lowering, stage, kind, draft);
+    add_message_work(lowering, stage, kind, slice, draft);
     DraftProgram steps = steps_alone(lowering, draft);
     const std::int32_t program = add_program(lowering, steps, draft);
     const std::vector<std::pair<int, std::int32_t>>& trains = steps.trains;
@@ -94,14 +98,14 @@ void make_stage_programs(Lowering& lowering, std::size_t stage, const std::array
   const auto is_used = [&](ActionKind kind) { return used[index_of(kind)]; };
   // If no stage waits for the input gradient, W is the whole backward.
   const bool all_in_weight = lowering.backward_all_in_weight(static_cast<int>(stage));
-  if (is_used(ActionKind::F)) finish(ActionKind::F, draft_forward(lowering, info, slice));
-  if (is_used(ActionKind::B)) finish(ActionKind::B, draft_backward(lowering, info, true, slice));
-  if (is_used(ActionKind::R)) finish(ActionKind::R, draft_recompute(lowering, info, info.recompute, slice));
+  if (is_used(ActionKind::F)) finish(ActionKind::F, draft_forward(lowering, made, split));
+  if (is_used(ActionKind::B)) finish(ActionKind::B, draft_backward(lowering, made, true, split));
+  if (is_used(ActionKind::R)) finish(ActionKind::R, draft_recompute(lowering, made, made.recompute, split));
   PassDraft nothing;
-  nothing.site = info.site;
-  if (is_used(ActionKind::I)) finish(ActionKind::I, all_in_weight ? nothing : draft_backward(lowering, info, false, slice));
+  nothing.site = made.site;
+  if (is_used(ActionKind::I)) finish(ActionKind::I, all_in_weight ? nothing : draft_backward(lowering, made, false, split));
   if (is_used(ActionKind::W))
-    finish(ActionKind::W, all_in_weight ? draft_backward(lowering, info, true, slice) : draft_weight(lowering, info, slice));
+    finish(ActionKind::W, all_in_weight ? draft_backward(lowering, made, true, split) : draft_weight(lowering, made, split));
 }
 
 }  // namespace
@@ -130,12 +134,14 @@ std::int32_t add_plain_program(TaskGraph& graph, Duration time, const Breakdown&
 
 void make_programs(Lowering& lowering) {
   make_flows(lowering);
-  std::vector<std::array<bool, 5>> used(lowering.stages.size(), std::array<bool, 5>{});
+  const std::size_t slices = lowering.stages.front().programs.size();
+  std::vector<std::array<bool, 5>> used(lowering.stages.size() * slices, std::array<bool, 5>{});
   for (const auto& row : lowering.plan.schedule.order)
     for (const Action& action : row)
-      if (action.is_compute()) used[action.stage][index_of(action.kind)] = true;
+      if (action.is_compute()) used[at(action.stage) * slices + lowering.slice_of(action)][index_of(action.kind)] = true;
   for (std::size_t s = 0; s < lowering.stages.size(); ++s)
-    for (int slice = 0; slice < lowering.plan.schedule.splits; ++slice) make_stage_programs(lowering, s, used[s], slice);
+    for (std::size_t slice = 0; slice < slices; ++slice)
+      make_stage_programs(lowering, s, used[s * slices + slice], static_cast<int>(slice));
   for (const auto& row : lowering.plan.schedule.order)
     for (std::size_t i = 0; i < row.size(); i += std::max<std::size_t>(1, row[i].group_size)) {
       if (row[i].group_size <= 1) continue;

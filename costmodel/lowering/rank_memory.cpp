@@ -201,14 +201,16 @@ void make_memory(Lowering& lowering) {
     const bool all_in_weight = lowering.backward_all_in_weight(static_cast<int>(stage));
     for (std::size_t slice = 0; slice < info.memory.size(); ++slice) {
       auto& memory = info.memory[slice];
+      const StageInfo made = stage_of_slice(lowering, info, static_cast<int>(slice));
+      const SliceBytes bytes(lowering, static_cast<int>(slice) % lowering.plan.schedule.splits);
       const auto sums = [&](Recompute mode) {
-        return model.activations(lowering.workload(info), info.first_unit, info.end_unit, mode, info.recompute_first,
-                                 lowering.costs.temporary_over_before(), SliceBytes(lowering, static_cast<int>(slice)));
+        return model.activations(lowering.workload(made), info.first_unit, info.end_unit, mode, info.recompute_first,
+                                 lowering.costs.temporary_over_before(), bytes);
       };
       const StageActivations kept = sums(info.recompute);
       fill_passes(info, kept, info.recompute_apart ? sums(Recompute::None) : kept, all_in_weight, memory);
       if (model.autograd_gradients() && info.weight_apart && !all_in_weight)
-        memory[index_of(ActionKind::W)].temporary = Bytes(weight_rise(lowering, info));
+        memory[index_of(ActionKind::W)].temporary = Bytes(weight_rise(lowering, made));
     }
     info.outputs = joined_outputs(lowering, info) / lowering.plan.schedule.splits;
   }

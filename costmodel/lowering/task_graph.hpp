@@ -41,7 +41,8 @@ struct ProgramStep {
 };
 
 // The work of a stage's pass, or of a group of passes: steps on two lanes of a rank, compute and tensor-parallel collectives, by
-// the rules of pass_lanes.hpp. All microbatches share it. `duration` is exact on idle links where it is fixed (fixed_cells).
+// the rules of pass_lanes.hpp. All microbatches of one length share it. `duration` is exact on idle links where it is fixed
+// (fixed_cells).
 struct Program {
   std::int32_t first_step = 0, steps = 0;  // into TaskGraph::steps
   std::uint8_t members = 1;
@@ -97,7 +98,7 @@ struct Transfer {
   std::int32_t taken_after = -1;  // batched: the receiver's task that must end before the transfer starts; -1 = none
 };
 
-// Hand-overs of one (producing stage, consuming stage, direction). Size and cost are the same for every microbatch.
+// Hand-overs of one (producing stage, consuming stage, direction). Size and cost are the same for every microbatch of one length.
 struct TransferLink {
   std::int32_t from_rank = 0, to_rank = 0;
   TransferCost cost;  // of the first pipeline group (data 0, tensor 0)
@@ -138,7 +139,7 @@ struct TaskGraph {
   std::int64_t trained_parameters = 0;  // of the whole model; 0 when unknown
   Flops model_flops_per_step{0};        // all replicas, without recompute
   double samples_per_step = 0;
-  int tokens_per_sample = 0;       // 0: the model reads no tokens
+  double tokens_per_step = 0;      // 0: the model reads no tokens
   ComputeRate peak_per_device{0};  // dense, at the scenario's precision; 0 if unknown
 
   int device(int rank, int replica, int tensor_index) const {

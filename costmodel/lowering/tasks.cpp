@@ -438,8 +438,12 @@ Duration copies_of_step(const Lowering& lowering, int rank, const HeldParameters
   Ticks hidden(0);
   for (const int s : lowering.stages_of_rank(rank)) {
     const StageInfo& info = lowering.stage(s);
-    const std::int32_t backward = info.programs.front()[index_of(info.weight_apart ? ActionKind::W : ActionKind::B)];
-    if (backward >= 0) hidden += lowering.graph.programs[backward].duration;
+    for (const auto& programs : info.programs) {  // of the longest microbatch
+      const std::int32_t backward = programs[index_of(info.weight_apart ? ActionKind::W : ActionKind::B)];
+      if (backward < 0) continue;
+      hidden += lowering.graph.programs[backward].duration;
+      break;
+    }
   }
   const double share = updated_share(lowering, held);
   const auto width = static_cast<double>(size_of(compute_dtype(lowering.scenario.precision)).base());

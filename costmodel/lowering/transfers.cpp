@@ -21,7 +21,7 @@ std::vector<int> stage_of_unit(const Lowering& lowering, const std::vector<int>&
   return stage;
 }
 
-std::int32_t add_link(Lowering& lowering, int from_rank, int to_rank, Bytes bytes) {
+void add_link(Lowering& lowering, int from_rank, int to_rank, Bytes bytes) {
   const Bytes share(bytes.base() / lowering.plan.schedule.splits);
   TransferLink link;
   link.from_rank = from_rank;
@@ -38,10 +38,17 @@ std::int32_t add_link(Lowering& lowering, int from_rank, int to_rank, Bytes byte
   link.latency = to_ticks(link.cost.latency + link.cost.gather);
   link.transfer = to_ticks(link.cost.time) - link.latency;
   lowering.graph.links.push_back(link);
-  return static_cast<std::int32_t>(lowering.graph.links.size()) - 1;
 }
 
-// Appends what `task` waits for: a plain dependency on the same rank, else a transfer.
+// One of each length; the first.
+std::int32_t add_links(Lowering& lowering, int from_rank, int to_rank, const StageEdge& edge, std::int64_t StageLink::*bytes) {
+  const auto first = static_cast<std::int32_t>(lowering.graph.links.size());
+  for (const StageLink& length : edge.lengths) add_link(lowering, from_rank, to_rank, Bytes(length.*bytes));
+  return first;
+}
+
+// Appends what `task` waits for: a plain dependency on the same rank, else a transfer. `link` is that of the longest
+// microbatches.
 void add_input(Lowering& lowering, std::int32_t task, std::int32_t producer, std::int32_t link, bool backward) {
   TaskGraph& graph = lowering.graph;
   Input input;
@@ -50,8 +57,8 @@ void add_input(Lowering& lowering, std::int32_t task, std::int32_t producer, std
     Transfer transfer;
     transfer.producer = producer;
     transfer.consumer = task;
-    transfer.link = link;
     const Task& source = graph.tasks[producer];
+    transfer.link = link + lowering.plan.length_of(lowering.replica, source.action.microbatch);
     transfer.microbatch = source.action.microbatch;
     transfer.stage = source.action.stage;
     transfer.backward = backward;
@@ -127,10 +134,16 @@ void connect_pass(Lowering& lowering, std::int32_t task, const Action& action) {
 }  // namespace
 
 void make_stage_edges(Lowering& lowering) {
-  const WorkloadCost& workload = lowering.workload(lowering.stages.front());
-  for (const auto& chain : lowering.plan.schedule.chains)
-    for (const StageLink& link : stage_links(workload.edges, stage_of_unit(lowering, chain, workload.units.size())))
-      lowering.edges.push_back({link, -1, -1});
+  for (const auto& chain : lowering.plan.schedule.chains) {
+    const std::size_t first = lowering.edges.size();
+    for (const LengthSite& length : lowering.stages.front().lengths) {
+      const WorkloadCost& workload = *length.cost;
+      const std::vector<StageLink> links = stage_links(workload.edges, stage_of_unit(lowering, chain, workload.units.size()));
+      if (lowering.edges.size() == first)
+        for (const StageLink& link : links) lowering.edges.push_back({link, -1, -1});
+      for (std::size_t e = 0; e < links.size(); ++e) lowering.edges[first + e].lengths.push_back(links[e]);
+    }
+  }
   std::sort(lowering.edges.begin(), lowering.edges.end(),
             [](const StageEdge& a, const StageEdge& b) { return std::tie(a.from, a.to) < std::tie(b.from, b.to); });
   lowering.edges_in.resize(lowering.stages.size());
@@ -141,8 +154,8 @@ void make_stage_edges(Lowering& lowering) {
     lowering.edges_out[edge.from].push_back(static_cast<int>(e));
     const int from = lowering.stage(edge.from).rank, to = lowering.stage(edge.to).rank;
     if (from == to) continue;
-    edge.forward_link = add_link(lowering, from, to, Bytes(edge.bytes));
-    if (edge.gradient) edge.backward_link = add_link(lowering, to, from, Bytes(edge.gradient_bytes));
+    edge.forward_link = add_links(lowering, from, to, edge, &StageLink::bytes);
+    if (edge.gradient) edge.backward_link = add_links(lowering, to, from, edge, &StageLink::gradient_bytes);
   }
 }
 

@@ -12,6 +12,10 @@ namespace panpipe {
 // NoAnswer with an explanation of its first fault.
 void check_schedule_fits(const Degrees& degrees, const Schedule& schedule);
 
+// Plan::lengths for the scenario's `lengths`, in their order; empty if all microbatches are alike. Throws InputError at
+// `batch.lengths` if there are not as many as microbatches, or if the schedule or the framework can have equal ones alone.
+std::vector<int> plan_lengths(const Scenario& scenario, const Plan& plan);
+
 // What is wrong with the devices of a plan; empty: nothing.
 std::string device_problem(const std::vector<int>& devices, const Degrees& degrees, const Cluster& cluster);
 

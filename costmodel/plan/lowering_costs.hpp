@@ -23,7 +23,8 @@ class LoweringCosts {
   virtual ~LoweringCosts() = default;
 
   // The site of a device's groups (cost_model.hpp); by default its own type.
-  virtual int site_of(const Cluster& cluster, const PassGroups& groups) const {
+  // `length`: the sequences' shape, of the scenario's `lengths`; 0 if all are equal.
+  virtual int site_of(const Cluster& cluster, const PassGroups& groups, int /* length */) const {
     return cluster.devices[groups.tensor().front()].type;
   }
   virtual const WorkloadCost& workload(int site) const = 0;
@@ -57,9 +58,10 @@ class LoweringCosts {
   virtual std::vector<UnitAllocations> unit_allocations(int /* site */, bool /* copies_weights */) const { return {}; }
   virtual Bytes framework_context() const { return Bytes(0); }
   virtual double allocator_factor() const { return 1.0; }
-  virtual std::int64_t trained_parameters() const { return 0; }  // of the whole model, a tied one once
-  virtual int tokens_per_sample() const { return 0; }            // 0: the model reads no tokens
-  virtual Flops model_flops() const { return Flops(0); }         // of one sample, forward and backward, without recompute
+  virtual std::int64_t trained_parameters() const { return 0; }        // of the whole model, a tied one once
+  virtual int tokens_per_sample(int /* length */) const { return 0; }  // of a sequence; 0: the model reads no tokens
+  // Of one sequence of a length, forward and backward, without recompute.
+  virtual Flops model_flops(int /* length */) const { return Flops(0); }
   // True if times come from a measured table or an in-place cluster: transfers then take no time at either end.
   virtual bool measured() const { return true; }
   // True if a unit's temporary counts from before the unit ran (measured layers), false if it comes on top of the bytes that it

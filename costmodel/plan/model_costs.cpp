@@ -45,8 +45,10 @@ Breakdown ModelCosts::around_update(const ParameterSums& others, const Parameter
 
 Breakdown ModelCosts::accumulation(std::int64_t others, std::int64_t experts, int splits, int site) const {
   if (measured_) return {};
-  const Breakdown cost = model_->accumulation(others, splits, site, degrees_);
-  return experts == 0 ? cost : cost + model_->accumulation(experts, splits, site, degrees_of_experts(degrees_));
+  const CostModel& model = of(site);
+  const int place = site % kSitesOfLength;
+  const Breakdown cost = model.accumulation(others, splits, place, degrees_);
+  return experts == 0 ? cost : cost + model.accumulation(experts, splits, place, degrees_of_experts(degrees_));
 }
 
 ElementBytes ModelCosts::expert_bytes() const {
@@ -58,7 +60,7 @@ ElementBytes ModelCosts::expert_bytes() const {
 double ModelCosts::reduced_bytes() const { return travelling_gradient_bytes(model_->scenario()); }
 
 Duration ModelCosts::host_bound(Duration device, const HostWork& work, int site) const {
-  return measured_ ? device : model_->host_bound(device, work, site, degrees_);
+  return measured_ ? device : of(site).host_bound(device, work, site % kSitesOfLength, degrees_);
 }
 
 double ModelCosts::stage_jitter(int pipeline) const {

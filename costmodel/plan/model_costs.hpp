@@ -12,9 +12,12 @@ class ModelCosts : public LoweringCosts {
   // Uses the devices of the scenario's placement, or of the default one.
   ModelCosts(const CostModel& model, const Degrees& degrees);
 
-  int site_of(const Cluster&, const PassGroups& groups) const override { return model_->site_of(groups, occupancy_); }
-  const WorkloadCost& workload(int site) const override { return model_->workload(site); }
-  const WorkloadCost& units(int site) const override { return model_->units(site); }
+  // Sites of further lengths are numbered apart.
+  int site_of(const Cluster&, const PassGroups& groups, int length) const override {
+    return model_->of_length(length).site_of(groups, occupancy_) + length * kSitesOfLength;
+  }
+  const WorkloadCost& workload(int site) const override { return of(site).workload(site % kSitesOfLength); }
+  const WorkloadCost& units(int site) const override { return of(site).units(site % kSitesOfLength); }
   TransferCost transfer(int from_device, int to_device, Bytes tensor_bytes) const override {
     return model_->transfer(occupancy_.hand_over(from_device, to_device), tensor_bytes, degrees_);
   }
@@ -27,7 +30,9 @@ class ModelCosts : public LoweringCosts {
   Breakdown around_update(const ParameterSums& others, const ParameterSums& experts, int site) const override;
   Breakdown accumulation(std::int64_t others, std::int64_t experts, int splits, int site) const override;
   Duration host_bound(Duration device, const HostWork& work, int site) const override;
-  Duration overlap_slowdown(Duration collective, int site) const override { return model_->overlap_slowdown(collective, site); }
+  Duration overlap_slowdown(Duration collective, int site) const override {
+    return of(site).overlap_slowdown(collective, site % kSitesOfLength);
+  }
   double stage_jitter(int pipeline) const override;
   double parameter_bytes() const override { return model_->parameter_bytes(degrees_); }
   double gradient_bytes() const override { return model_->gradient_bytes(degrees_); }
@@ -37,13 +42,13 @@ class ModelCosts : public LoweringCosts {
   OptimizerTemporary optimizer_temporary() const override { return panpipe::optimizer_temporary(model_->scenario()); }
   double reduced_bytes() const override;
   std::vector<UnitAllocations> unit_allocations(int site, bool copies_weights) const override {
-    return model_->unit_allocations(site, copies_weights);
+    return of(site).unit_allocations(site % kSitesOfLength, copies_weights);
   }
   Bytes framework_context() const override { return model_->framework_context(); }
   double allocator_factor() const override { return model_->allocator_factor(); }
   std::int64_t trained_parameters() const override { return model_->source().trained_parameters; }
-  int tokens_per_sample() const override { return panpipe::tokens_per_sample(model_->source()); }
-  Flops model_flops() const override { return model_->source().model_flops; }
+  int tokens_per_sample(int length) const override { return panpipe::tokens_per_sample(model_->of_length(length).source()); }
+  Flops model_flops(int length) const override { return model_->of_length(length).source().model_flops; }
   bool measured() const override { return measured_; }
   bool temporary_over_before() const override { return model_->source().layers.has_value(); }
 
@@ -51,6 +56,8 @@ class ModelCosts : public LoweringCosts {
   const Occupancy& occupancy() const { return occupancy_; }
 
  private:
+  static constexpr int kSitesOfLength = 1 << 20;
+  const CostModel& of(int site) const { return model_->of_length(site / kSitesOfLength); }
   bool optimizer_is_given() const { return measured_ && model_->scenario().profile == nullptr; }
 
   const CostModel* model_;

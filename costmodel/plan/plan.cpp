@@ -121,6 +121,17 @@ std::string key_of_schedule(const Scenario& scenario) {
   return is_open(scenario, "schedule") ? batch : "schedule";
 }
 
+// What equal microbatches alone can have.
+void check_lengths(const Scenario& scenario, const Plan& plan) {
+  const auto refuse = [&](const std::string& why) { throw fault_at(scenario, "batch.lengths", why); };
+  if (plan.schedule.splits > 1)
+    refuse(fmt::format("schedule '{}' cuts sequences into {} slices, and microbatches of unequal length have none of one size",
+                       plan.schedule.name, plan.schedule.splits));
+  if (scenario.framework.joins_pipeline_outputs && plan.pipeline > 1)
+    refuse(fmt::format("the framework {} hands tensors of one shape from rank to rank, and joins them at the end of a step",
+                       scenario.framework.name));
+}
+
 Plan plan_with_units(const Scenario& scenario, const PlanRequest& request, const std::vector<PartitionUnit>& units,
                      const MeanCosts& mean_costs) {
   Plan plan{request.degrees, {}, {}, {}};
@@ -132,6 +143,7 @@ Plan plan_with_units(const Scenario& scenario, const PlanRequest& request, const
     check_schedule_fits(request.degrees, schedule);
     return schedule;
   });
+  plan.lengths = plan_lengths(scenario, plan);
   // Every forward path holds the whole model: the stage at position k of each path gets part k.
   const int parts = static_cast<int>(plan.schedule.chains.front().size());
   if (parts > static_cast<int>(units.size()))
@@ -166,6 +178,22 @@ Duration weight_of(const LoweringCosts& costs, const UnitCost& unit, int site, b
 }
 
 }  // namespace
+
+std::vector<int> plan_lengths(const Scenario& scenario, const Plan& plan) {
+  const MicrobatchLengths& lengths = scenario.lengths;
+  if (!lengths.any()) return {};
+  check_lengths(scenario, plan);
+  const auto given = static_cast<long long>(lengths.of.size()), one = static_cast<long long>(plan.schedule.microbatches);
+  if (given != one && given != one * plan.data)
+    throw fault_at(
+        scenario, "batch.lengths",
+        fmt::format("{} lengths for {} microbatches of {} replica{}", given, one, plan.data, plan.data == 1 ? "" : "s"),
+        "give one for each microbatch, or for each of every data replica");
+  std::vector<int> of;
+  for (int replica = 0; replica < plan.data && (replica == 0 || given == one); ++replica)
+    of.insert(of.end(), lengths.of.begin(), lengths.of.end());
+  return of;
+}
 
 void check_schedule_fits(const Degrees& degrees, const Schedule& schedule) {
   if (schedule.ranks != degrees.pipeline)

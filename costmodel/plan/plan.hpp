@@ -21,8 +21,12 @@ struct StagePlan {
 struct Plan : Degrees {
   Schedule schedule;
   std::vector<StagePlan> stages;
-  std::vector<int> devices;  // device of position (pipeline, data, context, tensor), tensor fastest, then context
+  std::vector<int> devices;    // device of position (pipeline, data, context, tensor), tensor fastest, then context
+  std::vector<int> lengths{};  // of (data replica, microbatch): the shape of its sequences in Scenario::lengths; empty: all alike
 
+  int length_of(int replica, int microbatch) const {
+    return lengths.empty() ? 0 : lengths[replica / context * microbatches + microbatch];
+  }
   // replica = data index x context degree + context index.
   int device(int rank, int replica, int tensor_index) const {
     return devices[(rank * replicas() + replica) * tensor + tensor_index];

@@ -295,6 +295,7 @@ Plan load_plan(const std::string& path, const Scenario& scenario, const CostMode
     log.add_at(*schedule, error);
   }
   log.throw_if_errors();
+  plan.lengths = plan_lengths(scenario, plan);
   check_cover(*stages, plan, static_cast<int>(units.size()));
   check_overrides(*root, log, scenario, plan, units);
   log.throw_if_errors();

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "base/index.hpp"
 #include "costmodel/plan/host_memory.hpp"
 #include "costmodel/workload/movable_units.hpp"
 
@@ -27,6 +28,14 @@ Experiment::Experiment(Scenario loaded)
 
 Experiment::Experiment(Scenario loaded, std::vector<Calibration> calibrations)
     : scenario(std::move(loaded)), workload(make_workload(scenario)), model(scenario, workload, std::move(calibrations)) {}
+
+double mean_tokens(const Experiment& experiment) {
+  const MicrobatchLengths& lengths = experiment.scenario.lengths;
+  if (!lengths.any()) return tokens_per_sample(experiment.workload);
+  double tokens = 0;
+  for (const int length : lengths.of) tokens += lengths.shapes[at(length)].tokens();
+  return tokens / static_cast<double>(lengths.of.size());
+}
 
 Plan Experiment::plan(const std::string& file) const {
   Plan plan = file.empty() ? make_plan(scenario, model) : load_plan(file, scenario, model);

@@ -23,4 +23,7 @@ struct Experiment {
   Plan plan(const std::string& file) const;  // from a plan file; if empty, as the scenario requests
 };
 
+// Of a sequence, the mean over the step's microbatches; 0 if the model reads no tokens.
+double mean_tokens(const Experiment& experiment);
+
 }  // namespace panpipe

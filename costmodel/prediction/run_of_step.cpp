@@ -35,7 +35,7 @@ void state_run(Metrics& figures, const TaskGraph& graph, const Scenario& scenari
   const RunMachine machine = machine_of(scenario.cluster);
   RunStep step{.time = Duration(corrected_step(figures)),
                .samples = graph.samples_per_step,
-               .tokens = graph.samples_per_step * graph.tokens_per_sample,
+               .tokens = graph.tokens_per_step,
                .checkpoint_bytes = figures.parameters * checkpoint_bytes_per_parameter(scenario)};
   RunAnswer answer = run_cost(*scenario.run, machine, step);
   if (!answer.cost)

@@ -31,6 +31,7 @@ Key batch_key() {
                 .meaning = "samples of a step over all replicas, instead of `microbatches` = global / (micro x data), which must "
                            "be whole. It stays when `parallel.data` or `batch.micro` change, also in a sweep",
                 .example = "64"},
+               lengths_key(),
                packed_key()},
       .required = true,
       .meaning = "the samples of a step",
@@ -55,6 +56,7 @@ std::optional<int> read_batch(MapReader& reader, Scenario& scenario) {
     scenario.degrees.microbatches = batch.integer("microbatches", 1);
   }
   scenario.samples = read_packed(batch);
+  batch.find("lengths");  // once the number of microbatches is known
   suggest_names(batch, kOtherNames);
   batch.finish();
   return global;

@@ -28,7 +28,8 @@ Key placement_key();
 Key data_key();
 Key run_key();
 Key rollout_key();
-Key packed_key();  // of `batch:`
+Key packed_key();   // of `batch:`
+Key lengths_key();  // the same
 Key evidence_key();
 
 // "a.yaml:7" of the last value recorded for a path; the enclosing key's when the value is a default.
@@ -63,6 +64,8 @@ std::vector<NamePair> other_degree_names();
 // `batch:`. Returns the samples of a step over all replicas where they are stated: `microbatches` then follow from the degrees.
 std::optional<int> read_batch(MapReader& reader, Scenario& scenario);
 void divide_batch(MapReader& reader, int global, Scenario& scenario);
+// `batch.lengths`; needs the workload, the degrees and the number of microbatches.
+void read_lengths(MapReader& reader, Scenario& scenario);
 std::vector<NamePair> other_batch_names();
 
 // `framework:`; needs the workload and the trainer.
@@ -113,6 +116,7 @@ std::vector<EvidenceRequest> read_evidence(MapReader& scenario);
 // `rollout:`; and `batch.packed`.
 std::optional<RolloutRequest> read_rollout(MapReader& scenario);
 SampleLengths read_packed(MapReader& batch);
+SampleLengths read_shares(const Node& node, ReadLog& log);  // {lengths, shares}
 
 // `run:`; needs the cluster, for prices and power of its devices.
 std::optional<RunRequest> read_run(MapReader& scenario, const std::optional<Cluster>& cluster);

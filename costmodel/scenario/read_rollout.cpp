@@ -83,10 +83,12 @@ Key packed_key() {
 
 SampleLengths read_packed(MapReader& batch) {
   const Node* node = batch.find("packed");
+  return node == nullptr ? SampleLengths{} : read_shares(*node, batch.log());
+}
+
+SampleLengths read_shares(const Node& node, ReadLog& log) {
   SampleLengths samples;
-  if (node == nullptr) return samples;
-  ReadLog& log = batch.log();
-  MapReader reader(*node, log);
+  MapReader reader(node, log);
   const Node *lengths = reader.require("lengths"), *shares = reader.find("shares");
   reader.finish();
   if (lengths == nullptr) return samples;

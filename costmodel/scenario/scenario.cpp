@@ -249,6 +249,7 @@ Scenario read_scenario(const NodePtr& root, const std::string& name) {
   if (cluster && degrees_known) fit_to_devices(reader, *cluster, scenario.degrees);
   if (global_batch && degrees_known) divide_batch(reader, *global_batch, scenario);
   if (cluster && degrees_known) check_sizes(reader, scenario);
+  if (cluster && degrees_known && !log.has_errors()) read_lengths(reader, scenario);
   scenario.schedule = read_schedule(reader, scenario.degrees);
   scenario.partition = read_partition(reader);
   scenario.optimizer = read_optimizer(reader, scenario.workload.layers_file.empty() ? "adam" : "none", scenario.precision);
@@ -342,10 +343,14 @@ void use_profile(Scenario& scenario, std::shared_ptr<const Profile> profile) {
 
 Workload make_workload(const Scenario& scenario, const Degrees& degrees) {
   try {
-    return make_workload(scenario.workload, {.degrees = degrees,
-                                             .precision = scenario.precision,
-                                             .exchange = scenario.context_exchange,
-                                             .expert_load = scenario.expert_load});
+    Workload workload = make_workload(scenario.workload, {.degrees = degrees,
+                                                          .precision = scenario.precision,
+                                                          .exchange = scenario.context_exchange,
+                                                          .expert_load = scenario.expert_load});
+    if (scenario.lengths.any() && tokens_per_sample(workload) != scenario.lengths.shapes.front().tokens())
+      throw fault_at(scenario, "batch.lengths", fmt::format("{} has samples of one size", workload.name),
+                     "only built-in models and those by config.json that read tokens have microbatches of unequal length");
+    return workload;
   } catch (const InputError& error) {
     throw placed(error, scenario, "workload");
   }

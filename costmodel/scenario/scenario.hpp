@@ -124,7 +124,8 @@ struct Scenario {
   Degrees degrees;  // stated, or by default
   ContextExchange context_exchange = ContextExchange::Ring;
   ExpertLoad expert_load;
-  SampleLengths samples;  // packed into the sequences of a batch
+  SampleLengths samples;  // packed into the sequences of a batch; with `lengths` into those of its first shape
+  MicrobatchLengths lengths;
   Precision precision = Precision::Fp32;
   ScheduleRequest schedule;
   std::vector<std::string> partition;  // units (names or indices) that start a stage after the first; empty = auto

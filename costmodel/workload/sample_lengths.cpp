@@ -1,6 +1,8 @@
 #include "costmodel/workload/sample_lengths.hpp"
 
 #include <algorithm>
+#include <numeric>
+#include <tuple>
 
 #include "costmodel/workload/operator_cost.hpp"
 
@@ -28,6 +30,36 @@ double SampleLengths::mean() const {
 
 double SampleLengths::of_a_token() const {
   return expected(*this, [](double length) { return length * length; }) / mean();
+}
+
+int SequenceShape::tokens() const { return std::accumulate(samples.begin(), samples.end(), 0); }
+
+std::int64_t SequenceShape::squares() const {
+  std::int64_t sum = 0;
+  for (const std::int64_t length : samples) sum += length * length;
+  return sum;
+}
+
+SampleLengths SequenceShape::packed() const {
+  SampleLengths lengths;
+  if (samples.size() < 2) return lengths;
+  lengths.lengths.assign(samples.begin(), samples.end());
+  lengths.shares.assign(samples.size(), 1.0 / static_cast<double>(samples.size()));
+  return lengths;
+}
+
+MicrobatchLengths lengths_of(const std::vector<SequenceShape>& microbatches) {
+  const auto longer = [](const SequenceShape& a, const SequenceShape& b) {
+    const auto key = [](const SequenceShape& shape) { return std::tuple(shape.tokens(), shape.squares(), shape.samples); };
+    return key(a) > key(b);
+  };
+  MicrobatchLengths lengths{microbatches, {}};
+  std::vector<SequenceShape>& shapes = lengths.shapes;
+  std::sort(shapes.begin(), shapes.end(), longer);
+  shapes.erase(std::unique(shapes.begin(), shapes.end()), shapes.end());
+  for (const SequenceShape& each : microbatches)
+    lengths.of.push_back(static_cast<int>(std::lower_bound(shapes.begin(), shapes.end(), each, longer) - shapes.begin()));
+  return lengths;
 }
 
 double packed_share(const AttentionShape& shape, const SampleLengths& samples) {

@@ -26,7 +26,7 @@ Plan fixed_parts(const Scenario& scenario) {
 std::vector<int> sites_of(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs) {
   std::vector<int> sites;
   for (int rank = 0; rank < plan.pipeline; ++rank)
-    sites.push_back(costs.site_of(scenario.cluster, {plan, plan.devices, rank, 0}));
+    sites.push_back(costs.site_of(scenario.cluster, {plan, plan.devices, rank, 0}, 0));
   return sites;
 }
 
@@ -40,6 +40,9 @@ const Scenario& checked(const Scenario& scenario) {
   if (scenario.degrees.context > 1)
     throw fault_at(scenario, "parallel.context", "the method pfeife does not know context parallelism",
                    "plan with context 1; estimate and simulate know more");
+  if (scenario.lengths.shapes.size() > 1)
+    throw fault_at(scenario, "batch.lengths", "the method pfeife does not know microbatches of unequal length",
+                   "plan with the method auto; estimate and simulate know them");
   if (steps_matrices(scenario.optimizer.name))
     throw fault_at(scenario, "optimizer", "the method pfeife does not know steps of whole matrices",
                    "plan with the method auto, or with adamw");

@@ -47,7 +47,7 @@ ResultPlan describe_plan(const Experiment& experiment, const Plan& plan, const T
 
 std::string result_text(const Experiment& experiment, const Timeline& timeline, const Metrics& metrics, const ResultPlan& plan,
                         const TextStyle& style) {
-  return wrapped(plan.heading, style.width) + to_table(timeline, metrics, style, tokens_per_sample(experiment.workload));
+  return wrapped(plan.heading, style.width) + to_table(timeline, metrics, style, mean_tokens(experiment));
 }
 
 }  // namespace panpipe::present

@@ -70,7 +70,7 @@ std::string time_lines(const Metrics& metrics, const TextStyle& style) {
   return table.text(style);
 }
 
-std::string rate_line(const Metrics& metrics, int tokens_per_sample) {
+std::string rate_line(const Metrics& metrics, double tokens_per_sample) {
   const std::string rates = rates_text(metrics.samples_per_s, tokens_per_sample, metrics.mfu);
   return fmt::format("  bubble {} of the step, {} inside each rank's own span{}{}\n", percent(metrics.bubble_step),
                      percent(metrics.bubble_span), rates.empty() ? "" : "; ", rates);
@@ -176,7 +176,7 @@ std::string sureness_line(const Metrics& metrics) {
 
 }  // namespace
 
-std::string to_table(const Timeline& timeline, const Metrics& metrics, const TextStyle& style, int tokens_per_sample) {
+std::string to_table(const Timeline& timeline, const Metrics& metrics, const TextStyle& style, double tokens_per_sample) {
   const bool rolls = metrics.period_s > 0;
   std::string out = style.paint(kBold, fmt::format("{}  {}", rolls ? "period" : "step time", time_text(metrics.step_time_s))) +
                     fmt::format("  ({}{})\n", name_of(timeline.kind), steps_text(timeline, metrics));

@@ -10,6 +10,6 @@ namespace panpipe::present {
 
 // Like to_table() of result.hpp. In a narrow style bars are shorter and the least important columns are dropped.
 // `tokens_per_sample` is 0 if the model reads no tokens.
-std::string to_table(const Timeline& timeline, const Metrics& metrics, const TextStyle& style, int tokens_per_sample);
+std::string to_table(const Timeline& timeline, const Metrics& metrics, const TextStyle& style, double tokens_per_sample);
 
 }  // namespace panpipe::present
