@@ -152,6 +152,9 @@ void check_asked(const Scenario& scenario, LargestOf of, const std::string& name
   if (of == LargestOf::Sequence && tokens_per_sample(make_workload(scenario)) == 0)
     throw option_fault("largest", fmt::format("the model of {} reads no sequence of tokens", name),
                        "its largest microbatch is known");
+  if (of == LargestOf::Sequence && scenario.lengths.any())
+    throw option_fault("largest", fmt::format("{} states the length of each microbatch (batch.lengths)", name),
+                       "leave batch.lengths out to ask for the longest sequence", code::kConflict);
   for (const DeviceType& type : scenario.cluster.types)
     if (memory_limit(scenario, type) <= Bytes(0))
       throw option_fault("largest", fmt::format("the memory of {} is not known", type.name.empty() ? "the devices" : type.name),

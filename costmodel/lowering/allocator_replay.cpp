@@ -25,13 +25,19 @@ AllocatorSettings settings_of(const Framework& framework) {
 
 constexpr int kMostWithResults = 32;  // microbatches that are replayed where none repeats another
 
+constexpr int kMostUnequal = 64;  // the same of microbatches of unequal length
+
+// The allocations of a site's units, by length of the microbatches.
+using LengthAllocations = std::vector<std::vector<UnitAllocations>>;
+
 class RankReplay {
  public:
-  RankReplay(const Lowering& lowering, int rank, const std::vector<UnitAllocations>& units,
+  RankReplay(const Lowering& lowering, int rank, const LengthAllocations& units,
              std::int64_t capacity = ReplayedTensors::kEndless, AllocationRecorder* recorder = nullptr)
       : lowering_(lowering),
         rank_(rank),
-        units_(units),
+        units_of_(units),
+        units_(&units.front()),
         model_(lowering.scenario),
         tensors_(settings_of(lowering.scenario.framework), capacity, recorder),
         recorder_(recorder),
@@ -42,6 +48,7 @@ class RankReplay {
     microbatches_ = std::min(lowering.plan.schedule.microbatches, static_cast<int>(in_flight) + 2);
     for (const int s : lowering.stages_of_rank(rank))  // each leaves its results between the others' memory
       if (lowering.stage(s).outputs > Bytes(0)) microbatches_ = std::min(lowering.plan.schedule.microbatches, kMostWithResults);
+    if (lowering.lengths() > 1) microbatches_ = std::min(lowering.plan.schedule.microbatches, kMostUnequal);
     find_gives();
   }
 
@@ -133,7 +140,7 @@ class RankReplay {
 
   void forward(const StageInfo& info, const Part& part, int space) {
     for (int u = part.first; u < part.end; ++u)
-      for (const AllocationStep& step : units_[at(u)].forward) {
+      for (const AllocationStep& step : (*units_)[at(u)].forward) {
         const auto key = Tensors::key(space, step.tensor);
         if (step.kind == AllocationStep::Kind::Take)
           tensors_.take(key, static_cast<double>(step.bytes));
@@ -147,7 +154,7 @@ class RankReplay {
   // What units keep, without tensors that a later unit keeps too.
   void forget(const Part& part, int space) {
     for (int u = part.first; u < part.end; ++u)
-      for (const int t : units_[at(u)].kept)
+      for (const int t : (*units_)[at(u)].kept)
         if (!reads_later(t, part.end)) tensors_.give(Tensors::key(space, t));
   }
   bool reads_later(int tensor, int end) {
@@ -157,6 +164,8 @@ class RankReplay {
 
   void run_pass(const Action& action) {
     const StageInfo& info = lowering_.stage(action.stage);
+    length_ = lowering_.length_of(action);
+    units_ = &units_of_[at(length_)];
     const int space = action.microbatch * lowering_.plan.schedule.stages + action.stage;
     if (action.kind == ActionKind::F) return run_forward(info, action.stage, space);
     if (action.kind == ActionKind::W) return run_weights(info, space);
@@ -166,8 +175,8 @@ class RankReplay {
   }
 
   void find_gives() {
-    for (std::size_t u = 0; u < units_.size(); ++u)
-      for (const AllocationStep& step : units_[u].backward)
+    for (std::size_t u = 0; u < units_->size(); ++u)
+      for (const AllocationStep& step : (*units_)[u].backward)
         if (step.kind == AllocationStep::Kind::Give) given_in_[step.tensor] = static_cast<int>(u);
   }
 
@@ -175,7 +184,8 @@ class RankReplay {
     double bytes = 0;
     for (const int e : edges) {
       const StageEdge& edge = lowering_.edges[e];
-      if (edge.forward_link >= 0) bytes += static_cast<double>(gradients ? edge.gradient_bytes : edge.bytes);
+      const StageLink& sent = edge.lengths[at(length_)];
+      if (edge.forward_link >= 0) bytes += static_cast<double>(gradients ? sent.gradient_bytes : sent.bytes);
     }
     return bytes;
   }
@@ -198,7 +208,7 @@ class RankReplay {
   // A weight gradient by itself gives back what the input gradient left: all that the forward kept, as PyTorch's pipelines do.
   void run_weights(const StageInfo& info, int space) {
     for (int u = info.end_unit; u > info.first_unit; --u)
-      for (const AllocationStep& step : units_[at(u - 1)].backward)
+      for (const AllocationStep& step : (*units_)[at(u - 1)].backward)
         if (step.kind == AllocationStep::Kind::WeightGradient) make_gradient(info, u - 1, step);
     give_space(space);
   }
@@ -224,8 +234,8 @@ class RankReplay {
 
   void backward(const StageInfo& info, int u, int space, Gradients gradients) {
     const bool all = gradients == Gradients::All;
-    const std::vector<int>& kept = units_[at(u)].kept;
-    for (const AllocationStep& step : units_[at(u)].backward) {
+    const std::vector<int>& kept = (*units_)[at(u)].kept;
+    for (const AllocationStep& step : (*units_)[at(u)].backward) {
       const auto key = Tensors::key(space, step.tensor);
       if (step.kind == AllocationStep::Kind::Take)
         tensors_.take(key, static_cast<double>(step.bytes));
@@ -286,7 +296,9 @@ class RankReplay {
 
   const Lowering& lowering_;
   const int rank_;
-  const std::vector<UnitAllocations>& units_;
+  const LengthAllocations& units_of_;
+  const std::vector<UnitAllocations>* units_;  // of the pass that runs
+  int length_ = 0;                             // of its microbatch
   const MemoryModel model_;
   Tensors tensors_;
   AllocationRecorder* const recorder_;
@@ -303,7 +315,7 @@ bool is_replayed(const Scenario& scenario) {
 // The lowering's stages and memory, and the allocations of a site's units.
 struct Replayed {
   Lowering lowering;
-  std::map<int, std::vector<UnitAllocations>> of_site = {};
+  std::map<int, LengthAllocations> of_site = {};
   bool copies = false;
 
   Replayed(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs)
@@ -312,10 +324,11 @@ struct Replayed {
     make_stage_edges(lowering);
     make_memory(lowering);
   }
-  const std::vector<UnitAllocations>& units_of(int rank) {
-    const int site = lowering.stage(lowering.stages_of_rank(rank).front()).site;
-    const auto [found, is_new] = of_site.try_emplace(site);
-    if (is_new) found->second = lowering.costs.unit_allocations(site, copies);
+  const LengthAllocations& units_of(int rank) {
+    const StageInfo& info = lowering.stage(lowering.stages_of_rank(rank).front());
+    const auto [found, is_new] = of_site.try_emplace(info.site);
+    for (std::size_t length = 0; is_new && length < info.lengths.size(); ++length)
+      found->second.push_back(lowering.costs.unit_allocations(info.lengths[length].site, copies));
     return found->second;
   }
 
@@ -329,7 +342,7 @@ struct Replayed {
   }
 
   // A card that is full makes PyTorch give unused segments back and try again: where that is enough, the room is the capacity.
-  std::pair<AllocatorOverhead, std::int64_t> overhead_and_capacity(int rank, const std::vector<UnitAllocations>& units) const {
+  std::pair<AllocatorOverhead, std::int64_t> overhead_and_capacity(int rank, const LengthAllocations& units) const {
     RankReplay endless(lowering, rank, units);
     const AllocatorOverhead overhead = endless.run();
     const std::int64_t room = room_of(rank);
@@ -348,8 +361,8 @@ std::vector<AllocatorOverhead> replay_allocator(const Scenario& scenario, const 
   Replayed replayed(scenario, plan, costs);
   std::vector<AllocatorOverhead> overheads;
   for (int rank = 0; rank < plan.pipeline; ++rank) {
-    const std::vector<UnitAllocations>& units = replayed.units_of(rank);
-    if (units.empty()) return {};
+    const LengthAllocations& units = replayed.units_of(rank);
+    if (units.front().empty()) return {};
     overheads.push_back(replayed.overhead_and_capacity(rank, units).first);
   }
   return overheads;
@@ -362,9 +375,9 @@ AllocationHistory record_allocations(const Scenario& scenario, const Plan& plan,
   history.expandable_segments = settings_of(scenario.framework).expandable_segments;
   if (!is_replayed(scenario)) return history;
   Replayed replayed(scenario, plan, costs);
-  const std::vector<UnitAllocations>& units = replayed.units_of(rank);
-  if (units.empty()) return history;
-  AllocationRecorder recorder(graph, units, history);
+  const LengthAllocations& units = replayed.units_of(rank);
+  if (units.front().empty()) return history;
+  AllocationRecorder recorder(graph, units.front(), history);
   RankReplay replay(replayed.lowering, rank, units, replayed.overhead_and_capacity(rank, units).second, &recorder);
   replay.run();
   replay.finish(history);

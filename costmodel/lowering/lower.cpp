@@ -13,6 +13,7 @@
 #include "costmodel/lowering/lowering.hpp"
 #include "costmodel/lowering/prices.hpp"
 #include "costmodel/plan/model_costs.hpp"
+#include "costmodel/plan/step_work.hpp"
 #include "schedule/limits.hpp"
 #include "schedule/rolling.hpp"
 
@@ -51,6 +52,10 @@ void make_stages(Lowering& lowering) {
     info.recompute_first = stage.recompute_first > 0 ? stage.recompute_first : info.cost->recompute_first;
     std::array<int, 5> none{};
     none.fill(-1);
+    for (std::size_t path = 0; path < plan.schedule.chains.size(); ++path)
+      if (const auto& chain = plan.schedule.chains[path]; std::find(chain.begin(), chain.end(), s) != chain.end())
+        info.first_microbatch =
+            plan.schedule.microbatches / static_cast<int>(plan.schedule.chains.size()) * static_cast<int>(path);
     const std::size_t slices = at(plan.schedule.splits * lowering.lengths());
     info.programs.assign(slices, none);
     info.memory.resize(slices);
@@ -116,16 +121,11 @@ void fill_totals(Lowering& lowering) {
   const Scenario& scenario = lowering.scenario;
   const Plan& plan = lowering.plan;
   TaskGraph& graph = lowering.graph;
-  graph.samples_per_step = static_cast<double>(plan.micro) * lowering.microbatches_of_step() * plan.data;
+  const StepWork work = step_work(plan, lowering.costs);
+  graph.samples_per_step = work.samples;
+  graph.tokens_per_step = work.tokens;
+  graph.model_flops_per_step = work.model_flops;
   graph.trained_parameters = lowering.costs.trained_parameters();
-  std::vector<int> microbatches(at(lowering.lengths()));  // of each length
-  for (int replica = 0; replica < plan.replicas(); replica += plan.context)
-    for (int m = 0; m < lowering.microbatches_of_step(); ++m) ++microbatches[at(plan.length_of(replica, m))];
-  for (int length = 0; length < lowering.lengths(); ++length) {
-    const double sequences = static_cast<double>(plan.micro) * microbatches[at(length)];
-    graph.tokens_per_step += lowering.costs.tokens_per_sample(length) * sequences;
-    graph.model_flops_per_step += lowering.costs.model_flops(length) * sequences;
-  }
   graph.peak_per_device = mean_peak(scenario, plan);
 }
 

@@ -73,6 +73,7 @@ struct StageInfo {
   bool recompute_apart = false;       // the schedule has R actions for this stage
   bool weight_apart = false;          // the schedule splits its backward into I and W
   std::vector<LengthSite> lengths{};  // of each length; the first is `site`
+  int first_microbatch = 0;           // of the step: each forward path numbers its own from 0, and they follow one another
   // Per slice, by ActionKind F, I, W, B, R. A program is -1 if the schedule lacks the pass.
   std::vector<std::array<int, 5>> programs{};
   std::vector<std::array<PassMemory, 5>> memory{};
@@ -175,8 +176,12 @@ struct Lowering {
     return pass_task[row * static_cast<std::size_t>(slices()) +
                      static_cast<std::size_t>(microbatch * plan.schedule.splits + (split < 0 ? 0 : split))];
   }
+  // Of the microbatch of a pass, or of what it hands over.
+  int length_of(const Action& action) const {
+    return plan.length_of(replica, stage(action.stage).first_microbatch + action.microbatch);
+  }
   std::size_t slice_of(const Action& action) const {
-    return at(plan.length_of(replica, action.microbatch) * plan.schedule.splits + std::max<int>(action.split, 0));
+    return at(length_of(action) * plan.schedule.splits + std::max<int>(action.split, 0));
   }
   // The programs of the passes in the cell that starts at `first`: one, or those of a group.
   std::vector<std::int32_t> programs_of_cell(const std::vector<Action>& row, std::size_t first) const {

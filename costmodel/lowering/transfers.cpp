@@ -58,7 +58,7 @@ void add_input(Lowering& lowering, std::int32_t task, std::int32_t producer, std
     transfer.producer = producer;
     transfer.consumer = task;
     const Task& source = graph.tasks[producer];
-    transfer.link = link + lowering.plan.length_of(lowering.replica, source.action.microbatch);
+    transfer.link = link + lowering.length_of(source.action);
     transfer.microbatch = source.action.microbatch;
     transfer.stage = source.action.stage;
     transfer.backward = backward;

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/error.hpp"
+#include "base/index.hpp"
 #include "costmodel/degrees/axes.hpp"
 #include "costmodel/degrees/check_degrees.hpp"
 #include "costmodel/plan/check.hpp"
@@ -234,9 +235,25 @@ PlanRequest request_of(const Scenario& scenario) {
   return {scenario.degrees, scenario.schedule, scenario.partition, {}, scenario.placement, scenario.recompute};
 }
 
+namespace {
+
+// The shape in which the mean token of the step stands: half of the tokens are in no longer ones.
+int typical_length(const Scenario& scenario) {
+  const MicrobatchLengths& lengths = scenario.lengths;
+  std::vector<double> tokens(lengths.shapes.size());
+  for (const int length : lengths.of) tokens[at(length)] += lengths.shapes[at(length)].tokens();
+  const double half = std::accumulate(tokens.begin(), tokens.end(), 0.0) / 2;
+  int length = 0;
+  for (double longer = 0; at(length + 1) < tokens.size() && (longer += tokens[at(length)]) < half;) ++length;
+  return length;
+}
+
+}  // namespace
+
 Plan make_plan(const Scenario& scenario, const PlanRequest& request, const LoweringCosts& costs) {
-  // On a cluster of several types of device the first one's times balance the cuts.
-  const int site = scenario.cluster.devices.empty() ? 0 : scenario.cluster.devices.front().type;
+  // On a cluster of several types of device the first one's times balance the cuts; of several lengths the typical one's.
+  const int site =
+      scenario.cluster.devices.empty() ? 0 : costs.site_of(scenario.cluster, PassGroups({0}), typical_length(scenario));
   const std::vector<UnitCost>& all = costs.units(site).units;
   const bool timed = std::any_of(all.begin(), all.end(), [](const UnitCost& unit) {
     return unit.forward.breakdown.total + unit.input_gradient.breakdown.total + unit.weight_gradient.breakdown.total >

@@ -25,7 +25,7 @@ struct Plan : Degrees {
   std::vector<int> lengths{};  // of (data replica, microbatch): the shape of its sequences in Scenario::lengths; empty: all alike
 
   int length_of(int replica, int microbatch) const {
-    return lengths.empty() ? 0 : lengths[replica / context * microbatches + microbatch];
+    return lengths.empty() ? 0 : lengths[replica / context * microbatches + microbatch % microbatches];  // of steps in a row too
   }
   // replica = data index x context degree + context index.
   int device(int rank, int replica, int tensor_index) const {

@@ -220,6 +220,23 @@ void check_overrides(const Node& root, ReadLog& log, const Scenario& scenario, c
       refuse(*there, "schedule", fmt::format("{} stages on {} ranks", stages, order.ranks));
 }
 
+// The scenario's lengths in the order of the plan, which may have searched for one within each replica.
+std::vector<int> ordered_lengths(const Node* node, ReadLog& log, const Scenario& scenario, const Plan& plan) {
+  std::vector<int> given = plan_lengths(scenario, plan);
+  if (node == nullptr) return given;
+  std::vector<int> lengths = read_integers(node, log);
+  const auto alike = [&](std::size_t first) {
+    const auto end = static_cast<std::ptrdiff_t>(first) + plan.microbatches;
+    return std::is_permutation(lengths.begin() + static_cast<std::ptrdiff_t>(first), lengths.begin() + end,
+                               given.begin() + static_cast<std::ptrdiff_t>(first), given.begin() + end);
+  };
+  bool same = lengths.size() == given.size();
+  for (std::size_t first = 0; same && first < given.size(); first += static_cast<std::size_t>(plan.microbatches))
+    same = alike(first);
+  if (!same) log.error(*node, "the plan was made for other lengths of microbatches than batch.lengths has", "plan again");
+  return lengths;
+}
+
 // Every forward path must hold each unit once, in order.
 void check_cover(const Node& node, const Plan& plan, int units) {
   for (const auto& chain : plan.schedule.chains) {
@@ -241,6 +258,9 @@ void check_cover(const Node& node, const Plan& plan, int units) {
 std::string to_yaml(const Plan& plan, const WorkloadCost& names) {
   std::string text = "panpipe: 1\nkind: plan\n";
   text += fmt::format("batch: {{microbatches: {}, micro: {}}}\n", plan.schedule.microbatches, plan.micro);
+  if (!plan.lengths.empty())
+    text += fmt::format("lengths: [{}]  # of each replica's microbatches: the shape in batch.lengths, from 0, the longest\n",
+                        fmt::join(plan.lengths, ", "));
   text += fmt::format("parallel: {}\n", yaml_of(plan));
   text += fmt::format("devices: [{}]  # of position (pipeline, data, {}tensor), tensor fastest\n", fmt::join(plan.devices, ", "),
                       plan.context > 1 ? "context, " : "");
@@ -273,6 +293,7 @@ Plan load_plan(const std::string& path, const Scenario& scenario, const CostMode
   const Node* schedule = reader.require("schedule");
   const Node* offload = reader.find("offload");
   const Node* operators = reader.find("recompute");
+  const Node* lengths = reader.find("lengths");
   reader.finish();
   log.throw_if_errors();
   read_batch(*batch, log, scenario);
@@ -295,7 +316,8 @@ Plan load_plan(const std::string& path, const Scenario& scenario, const CostMode
     log.add_at(*schedule, error);
   }
   log.throw_if_errors();
-  plan.lengths = plan_lengths(scenario, plan);
+  plan.lengths = ordered_lengths(lengths, log, scenario, plan);
+  log.throw_if_errors();
   check_cover(*stages, plan, static_cast<int>(units.size()));
   check_overrides(*root, log, scenario, plan, units);
   log.throw_if_errors();

@@ -64,6 +64,9 @@ void add_unmeasured_recipe(const Scenario& scenario, std::vector<std::string>& a
 }
 
 void add_post_training(const Scenario& scenario, std::vector<std::string>& all) {
+  if (scenario.lengths.shapes.size() > 1)
+    all.emplace_back(
+        "no measured run with microbatches of unequal length was compared: each costs as one of equals of its length");
   if (scenario.samples.any())
     all.emplace_back("no measured run with packed samples was compared: their attention is a sum of squares");
   if (scenario.rollout) all.emplace_back("rollouts take what the scenario states, whatever their number of GPUs does to it");
@@ -84,6 +87,11 @@ void add_of_trainer(const Scenario& scenario, const Plan& plan, std::vector<std:
        obstacles_of(trainer, plan, scenario.offload, scenario.recompute_scope, scenario.precision))
     all.push_back(fmt::format("{} does not have {}: {}", trainer.full_title(), obstacle.what, obstacle.has));
   for (std::string& caution : cautions(trainer, plan)) all.push_back(std::move(caution));
+  if (scenario.lengths.shapes.size() > 1 && plan.pipeline > 1 && trainer.name.starts_with("megatron"))
+    all.push_back(
+        fmt::format("{} exchanges shapes before each message (variable_seq_lengths), which was reported to hang: "
+                    "github.com/NVIDIA/Megatron-LM issue 5100",
+                    trainer.full_title()));
   if (std::string release = unknown_release(trainer); !release.empty()) all.push_back(std::move(release));
   if (const std::string& costs = scenario.framework.name; costs != trainer.framework)
     all.push_back(fmt::format("steps cost as framework {}, as the scenario states; those of {} cost as {}", costs,

@@ -14,7 +14,8 @@ Configuration with_microbatches(Configuration c, int most) {
 
 CutTrials::CutTrials(Evaluator& evaluator, const Configuration& configuration)
     : evaluator_(evaluator), count_(configuration.microbatches) {
-  few_ = evaluator.evaluate(with_microbatches(configuration, 4 * configuration.pipeline));
+  const bool alike = !evaluator.scenario().lengths.any();  // each has its own length: none is left out
+  few_ = evaluator.evaluate(alike ? with_microbatches(configuration, 4 * configuration.pipeline) : configuration);
   if (few_.plan && few_.configuration.microbatches < count_)
     fewer_ = evaluator.evaluate(with_microbatches(configuration, 2 * configuration.pipeline));
 }

@@ -73,7 +73,9 @@ SearchFacts search_facts(const Experiment& experiment) {
 
 Variant::Variant(const Scenario& scenario, const Degrees& degrees, const std::vector<Calibration>& calibrations,
                  BalancedCuts& balanced)
-    : workload(make_workload(scenario, degrees)), model(scenario, workload, calibrations), sums(model, balanced) {}
+    : workload(make_workload(scenario, degrees)),
+      model(scenario, workload, calibrations),
+      sums(model.of_length(std::max(0, static_cast<int>(scenario.lengths.shapes.size()) - 1)), balanced) {}
 
 Common::Common(const Experiment& of, const Space& in) : experiment(of), space(in), facts(search_facts(of)) {
   for (const DeviceType& type : of.scenario.cluster.types) calibrations.push_back(calibration_for(type));

@@ -14,7 +14,7 @@
 
 namespace panpipe::planner {
 
-// A workload in one shape, with its costs.
+// A workload in one shape, with its costs; the sums are of the shortest microbatches, so that they bound those of all.
 struct Variant {
   Variant(const Scenario& scenario, const Degrees& degrees, const std::vector<Calibration>& calibrations, BalancedCuts& balanced);
   Variant(const Variant&) = delete;  // its parts refer to each other

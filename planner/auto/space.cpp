@@ -133,7 +133,7 @@ void choose_shapes(const Experiment& experiment, Space& space) {
   else
     space.tensor = divisors(space.node_size, space.node_size);  // so that no group leaves its node
   if (!trainer_of(scenario).tensor) space.tensor = {1};
-  if (given || !is_open(scenario, "batch.micro"))
+  if (given || scenario.lengths.any() || !is_open(scenario, "batch.micro"))
     space.micro = {scenario.degrees.micro};
   else
     space.micro = divisors(space.global_batch, space.global_batch);
@@ -152,7 +152,7 @@ void choose_context(const Experiment& experiment, bool fixed, Space& space) {
   const Scenario& scenario = experiment.scenario;
   const int stated = scenario.degrees.context, tokens = tokens_per_sample(experiment.workload);
   space.context = {stated};
-  if (fixed || !is_open(scenario, "parallel.context") || !trainer_of(scenario).context) return;
+  if (fixed || scenario.lengths.any() || !is_open(scenario, "parallel.context") || !trainer_of(scenario).context) return;
   const Node* parallel = scenario.document ? scenario.document->find("parallel") : nullptr;
   const bool asked = parallel != nullptr && parallel->find("context") != nullptr;
   const bool slices = scenario.schedule.options.count("sequence_splits") > 0;
@@ -176,6 +176,17 @@ void choose_experts(const Experiment& experiment, bool fixed, Space& space) {
 }  // namespace
 
 namespace {
+
+// Replicas share the microbatches that are listed, or each has all of the list.
+void check_lengths(const Scenario& scenario, Space& space) {
+  if (!scenario.lengths.any()) return;
+  const auto given = static_cast<std::int64_t>(scenario.lengths.of.size());
+  std::erase_if(space.data, [&](int data) {
+    const std::int64_t each = microbatches_of(space, space.micro.front(), data);
+    return each != given && each * data != given;
+  });
+  space.notes.push_back(fmt::format("microbatch and context stay: batch.lengths lists {} microbatches", given));
+}
 
 // Drops data degrees that stated groups do not divide; throws where none is left.
 void check_groups(const Scenario& scenario, Space& space) {
@@ -238,6 +249,7 @@ Space space_of(const Experiment& experiment) {
   const int most = no_pipeline || space.zero_with_pipeline.empty() ? 1 : most_stages_of(units);
   space.pipeline = space.pipeline_open ? up_to(std::min(space.devices, most)) : std::vector<int>{stated.pipeline};
   space.data = space.data_open ? divisors(space.global_batch, space.devices) : std::vector<int>{stated.data};
+  check_lengths(scenario, space);
   check_groups(scenario, space);
   space.orders = placed || !trainer.replica_ranks_adjacent ? std::vector{AxisOrder::DataNext}
                                                            : std::vector{AxisOrder::DataNext, AxisOrder::PipelineNext};

@@ -251,6 +251,9 @@ Posed pose(const Experiment& experiment, Objective objective) {
   if (experiment.scenario.degrees.context > 1)
     throw fault_at(experiment.scenario, "parallel.context", "the method piper does not know context parallelism",
                    "plan with context 1; estimate and simulate know more");
+  if (experiment.scenario.lengths.shapes.size() > 1)
+    throw fault_at(experiment.scenario, "batch.lengths", "the method piper does not know microbatches of unequal length",
+                   "plan with the method auto; estimate and simulate know them");
   Posed posed;
   const Scenario& scenario = experiment.scenario;
   set_limits(scenario, posed.problem);

@@ -4,6 +4,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "costmodel/plan/model_costs.hpp"
+#include "costmodel/plan/step_work.hpp"
 #include "exec/engine/measure/span_columns.hpp"
 #include "exec/engine/mesh.hpp"
 
@@ -157,10 +159,10 @@ Timeline gather_timeline(const PreparedRun& run, Transport& transport, const std
   }
   std::sort(timeline.devices.begin(), timeline.devices.end(), [](const auto& a, const auto& b) { return a.device < b.device; });
   join_transfers(timeline.spans);
-  timeline.samples_per_step =
-      static_cast<double>(run.experiment.scenario.degrees.micro) * run.layout.microbatches * run.plan.data;
+  const StepWork work = step_work(run.plan, ModelCosts(run.experiment.model, run.plan));
+  timeline.samples_per_step = work.samples;
   timeline.trained_parameters = run.experiment.workload.trained_parameters;
-  timeline.model_flops_per_step = run.experiment.workload.model_flops * timeline.samples_per_step;
+  timeline.model_flops_per_step = work.model_flops;
   return timeline;
 }
 
