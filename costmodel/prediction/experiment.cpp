@@ -5,6 +5,7 @@
 #include "base/error.hpp"
 #include "base/index.hpp"
 #include "costmodel/plan/host_memory.hpp"
+#include "costmodel/prediction/microbatch_order.hpp"
 #include "costmodel/workload/movable_units.hpp"
 
 namespace panpipe {
@@ -39,6 +40,7 @@ double mean_tokens(const Experiment& experiment) {
 
 Plan Experiment::plan(const std::string& file) const {
   Plan plan = file.empty() ? make_plan(scenario, model) : load_plan(file, scenario, model);
+  if (file.empty() && searches_order(scenario)) order_microbatches(scenario, model, plan);
   check_host_memory(scenario, plan, model);
   return plan;
 }

@@ -32,6 +32,13 @@ Key batch_key() {
                            "be whole. It stays when `parallel.data` or `batch.micro` change, also in a sweep",
                 .example = "64"},
                lengths_key(),
+               {.name = "order",
+                .words = {"given", "searched"},
+                .fallback = "given",
+                .meaning =
+                    "of the microbatches of unequal length: as listed, or the one with the shortest step that a search finds",
+                .page = "unequal-microbatches.md",
+                .exports = InExports::Reported},
                packed_key()},
       .required = true,
       .meaning = "the samples of a step",
@@ -52,11 +59,14 @@ std::optional<int> read_batch(MapReader& reader, Scenario& scenario) {
     if (counted != nullptr)
       reader.log().error(*stated, fmt::format("batch.global and batch.microbatches ({}) exclude each other", origin_of(*counted)),
                          "keep one of the two: microbatches = global / (micro x data)", code::kConflict);
+  } else if (counted == nullptr && batch.has("lengths")) {
+    scenario.degrees.microbatches = 0;  // as many as are listed
   } else {
     scenario.degrees.microbatches = batch.integer("microbatches", 1);
   }
   scenario.samples = read_packed(batch);
-  batch.find("lengths");  // once the number of microbatches is known
+  batch.find("lengths");  // once the degrees are known
+  batch.choice<int>("order", {{"given", 0}, {"searched", 1}}, 0);
   suggest_names(batch, kOtherNames);
   batch.finish();
   return global;

@@ -9,6 +9,7 @@
 #include "base/index.hpp"
 #include "base/input/source_text.hpp"
 #include "costmodel/scenario/read_parts.hpp"
+#include "costmodel/workload/pack_samples.hpp"
 
 namespace panpipe {
 namespace {
@@ -63,13 +64,12 @@ std::vector<SequenceShape> shapes_of_list(const Node& list, ReadLog& log) {
   return shapes;
 }
 
-// So many microbatches of a distribution, each length as evenly spread as their numbers allow; these are the shares' by largest
-// remainders.
-std::vector<SequenceShape> shapes_of_shares(const SampleLengths& shares, int microbatches) {
+// How many of a number have each length, by largest remainders.
+std::vector<int> counts_of_shares(const SampleLengths& shares, int number) {
   std::vector<int> count(shares.lengths.size());
   std::vector<std::size_t> order;
-  int left = microbatches;
-  const auto exact = [&](std::size_t k) { return shares.shares[k] * microbatches; };
+  int left = number;
+  const auto exact = [&](std::size_t k) { return shares.shares[k] * number; };
   for (std::size_t k = 0; k < count.size(); ++k) {
     count[k] = static_cast<int>(exact(k));
     left -= count[k];
@@ -78,6 +78,12 @@ std::vector<SequenceShape> shapes_of_shares(const SampleLengths& shares, int mic
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return exact(a) - count[a] > exact(b) - count[b]; });
   for (int k = 0; k < left; ++k) ++count[order[at(k) % order.size()]];
+  return count;
+}
+
+// So many microbatches of a distribution, each length as evenly spread as their numbers allow.
+std::vector<SequenceShape> shapes_of_shares(const SampleLengths& shares, int microbatches) {
+  const std::vector<int> count = counts_of_shares(shares, microbatches);
   std::vector<int> placed(count.size());
   std::vector<SequenceShape> shapes;
   for (int i = 1; i <= microbatches; ++i) {
@@ -91,12 +97,7 @@ std::vector<SequenceShape> shapes_of_shares(const SampleLengths& shares, int mic
   return shapes;
 }
 
-std::vector<SequenceShape> shapes_of(const Node& node, ReadLog& log, int microbatches) {
-  if (node.kind == NodeKind::Sequence) return shapes_of_list(node, log);
-  if (node.kind == NodeKind::Map) {
-    const SampleLengths shares = read_shares(node, log);
-    return log.has_errors() ? std::vector<SequenceShape>{} : shapes_of_shares(shares, microbatches);
-  }
+std::vector<SequenceShape> shapes_of_reference(const Node& node, ReadLog& log) {
   const auto file = read_file_reference(node, log, "file of lengths");
   if (!file) return {};
   try {
@@ -107,21 +108,123 @@ std::vector<SequenceShape> shapes_of(const Node& node, ReadLog& log, int microba
   }
 }
 
+// The lengths of samples to be packed: a list, a file, or a distribution with their number.
+std::vector<int> sample_lengths(const Node& node, ReadLog& log) {
+  std::vector<int> lengths;
+  if (node.kind == NodeKind::Map) {
+    const Node* number = node.find("count");
+    const SampleLengths shares = read_shares(node, log, true);
+    if (number == nullptr) log.error(node, "shares of samples need their number", "state count", code::kMissingKey);
+    const int samples = number == nullptr ? 0 : read_integer(*number, log, 1).value_or(0);
+    if (log.has_errors()) return lengths;
+    const std::vector<int> count = counts_of_shares(shares, samples);
+    for (std::size_t k = 0; k < count.size(); ++k)
+      lengths.insert(lengths.end(), at(count[k]), static_cast<int>(shares.lengths[k]));
+    return lengths;
+  }
+  for (const SequenceShape& line : node.kind == NodeKind::Sequence ? shapes_of_list(node, log) : shapes_of_reference(node, log))
+    lengths.insert(lengths.end(), line.samples.begin(), line.samples.end());
+  return lengths;
+}
+
+// The floating-point operations of a sequence of one sample are a line and a square.
+SequenceWork work_of(const Scenario& scenario, int tokens) {
+  const auto work = [&](int length) {
+    WorkloadRequest request = scenario.workload;
+    request.sequence = length;
+    return make_workload(request, {.degrees = {}, .precision = scenario.precision}).model_flops.base();
+  };
+  try {
+    const double half = std::max(1, tokens / 2), part = work(static_cast<int>(half)), whole = work(static_cast<int>(2 * half));
+    const double per_square = std::max(0.0, (whole - 2 * part) / (2 * half * half));
+    return {part / half - per_square * half, per_square};
+  } catch (const InputError&) {
+    return {};  // the model is refused later, with its own words
+  }
+}
+
+std::vector<SequenceShape> packed(const Node& node, ReadLog& log, const Scenario& scenario) {
+  MapReader reader(node, log);
+  const Node* samples = reader.require("samples");
+  const int tokens = reader.integer("tokens", 1);
+  const auto packing = reader.choice<Packing>(
+      "packing", {{"balanced", Packing::Balanced}, {"sorted", Packing::Sorted}, {"first-fit", Packing::FirstFit}},
+      Packing::Balanced);
+  reader.finish();
+  if (log.has_errors()) return {};
+  const std::vector<int> lengths = sample_lengths(*samples, log);
+  if (log.has_errors() || lengths.empty()) return {};
+  if (const int longest = *std::max_element(lengths.begin(), lengths.end()); longest > tokens)
+    log.error(*samples, fmt::format("a sample of {} tokens does not fit into a sequence of {}", longest, tokens),
+              "state more tokens, or cut the sample", code::kOutOfRange);
+  if (scenario.degrees.micro != 1)
+    log.error(node, fmt::format("packing fills sequences one by one, and a microbatch has {}", scenario.degrees.micro),
+              "state 'micro: 1'", code::kConflict);
+  if (log.has_errors()) return {};
+  const int data = scenario.degrees.data;
+  std::vector<SequenceShape> shapes =
+      pack_samples(lengths, tokens, packing, work_of(scenario, tokens), scenario.degrees.microbatches * data, data);
+  if (shapes.empty())
+    log.error(node,
+              fmt::format("{} samples do not go into {} sequences of at most {} tokens in this way", lengths.size(),
+                          scenario.degrees.microbatches * data, tokens),
+              "leave batch.microbatches out, or state other tokens");
+  return shapes;
+}
+
+std::vector<SequenceShape> shapes_of(const Node& node, ReadLog& log, const Scenario& scenario) {
+  if (node.kind == NodeKind::Sequence) return shapes_of_list(node, log);
+  if (node.kind != NodeKind::Map) return shapes_of_reference(node, log);
+  if (node.find("samples") != nullptr) return packed(node, log, scenario);
+  const SampleLengths shares = read_shares(node, log);
+  const int microbatches = scenario.degrees.microbatches * scenario.degrees.data;
+  if (microbatches == 0) log.error(node, "shares of lengths need the number of microbatches", "state batch.microbatches");
+  return log.has_errors() ? std::vector<SequenceShape>{} : shapes_of_shares(shares, microbatches);
+}
+
+// Not stated: the list's, shared out over the replicas.
+void derive_microbatches(MapReader& reader, const Node& node, std::size_t listed, Scenario& scenario) {
+  const auto data = static_cast<std::size_t>(scenario.degrees.data);
+  if (listed % data != 0) {
+    reader.log().error(node, fmt::format("{} microbatches cannot be shared out over {} replicas", listed, data),
+                       "state batch.microbatches where every replica has the whole list");
+    return;
+  }
+  scenario.degrees.microbatches = static_cast<int>(listed / data);
+  reader.log().resolved("batch.microbatches", std::to_string(scenario.degrees.microbatches),
+                        fmt::format("derived: {} lengths / data {}", listed, data));
+}
+
 }  // namespace
 
 Key lengths_key() {
-  Key key = packed_key();
-  key.name = "lengths";
-  key.forms = {form::file()};
-  key.items = {{.forms = {form::whole(1)}, .items = {{.forms = {form::whole(1)}}}}};
-  key.otherwise = "all microbatches are of `workload.sequence`";
-  key.meaning =
-      "tokens of each microbatch's samples, where microbatches are unequal: a list, in which a list is the samples packed into a "
-      "sequence; a file with a microbatch a line; or shares of lengths. One for each microbatch, or for each of every data "
-      "replica";
-  key.page = "unequal-microbatches.md";
-  key.example = "[4096, 512, [1024, 1024], 512]";
-  return key;
+  const Key list = {.name = "lengths", .items = {{.forms = {form::whole(1)}}}, .meaning = "in tokens", .example = "[512, 2048]"};
+  const Key shares = {.name = "shares", .items = {{.forms = {form::share()}}}, .otherwise = "equal", .meaning = "of each length"};
+  return {
+      .name = "lengths",
+      .forms = {form::file()},
+      .items = {{.forms = {form::whole(1)}, .items = {{.forms = {form::whole(1)}}}}},
+      .keys = {list,
+               shares,
+               {.name = "samples",
+                .forms = {form::file()},
+                .items = {{.forms = {form::whole(1)}}},
+                .keys = {list, shares, {.name = "count", .forms = {form::whole(1)}, .meaning = "number of the samples"}},
+                .meaning = "lengths of samples that are packed into sequences",
+                .example = "[1024, 300, 700, 512]"},
+               {.name = "tokens", .forms = {form::whole(1)}, .meaning = "most tokens of a packed sequence", .example = "4096"},
+               {.name = "packing",
+                .words = {"balanced", "sorted", "first-fit"},
+                .fallback = "balanced",
+                .meaning = "how samples are packed"}},
+      .otherwise = "all microbatches are of `workload.sequence`",
+      .meaning =
+          "tokens of each microbatch's samples, where microbatches are unequal: a list, in which a list is the samples of a "
+          "packed sequence; a file with a microbatch a line; shares of lengths; or samples to be packed. One for each "
+          "microbatch, or for each of every data replica",
+      .page = "unequal-microbatches.md",
+      .example = "[4096, 512, [1024, 1024], 512]",
+      .exports = InExports::Reported};
 }
 
 void read_lengths(MapReader& reader, Scenario& scenario) {
@@ -130,12 +233,14 @@ void read_lengths(MapReader& reader, Scenario& scenario) {
   if (node == nullptr) return;
   ReadLog& log = reader.log();
   const Degrees& degrees = scenario.degrees;
-  const long long one = degrees.microbatches, all = one * degrees.data;
-  const std::vector<SequenceShape> shapes = shapes_of(*node, log, static_cast<int>(all));
+  const std::vector<SequenceShape> shapes = shapes_of(*node, log, scenario);
   if (shapes.empty() || log.has_errors()) {
     if (!log.has_errors()) log.error(*node, "no lengths are given", "", code::kEmpty);
     return;
   }
+  if (degrees.microbatches == 0) derive_microbatches(reader, *node, shapes.size(), scenario);
+  if (log.has_errors()) return;
+  const long long one = degrees.microbatches, all = one * degrees.data;
   if (const auto count = static_cast<long long>(shapes.size()); count != one && count != all) {
     log.error(*node,
               fmt::format("{} length{} for {} microbatch{}{}", count, count == 1 ? "" : "s", one, one == 1 ? "" : "es",

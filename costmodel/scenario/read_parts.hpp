@@ -116,7 +116,8 @@ std::vector<EvidenceRequest> read_evidence(MapReader& scenario);
 // `rollout:`; and `batch.packed`.
 std::optional<RolloutRequest> read_rollout(MapReader& scenario);
 SampleLengths read_packed(MapReader& batch);
-SampleLengths read_shares(const Node& node, ReadLog& log);  // {lengths, shares}
+// {lengths, shares}; `counted`: their map also has the number of samples.
+SampleLengths read_shares(const Node& node, ReadLog& log, bool counted = false);
 
 // `run:`; needs the cluster, for prices and power of its devices.
 std::optional<RunRequest> read_run(MapReader& scenario, const std::optional<Cluster>& cluster);

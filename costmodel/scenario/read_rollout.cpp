@@ -86,10 +86,11 @@ SampleLengths read_packed(MapReader& batch) {
   return node == nullptr ? SampleLengths{} : read_shares(*node, batch.log());
 }
 
-SampleLengths read_shares(const Node& node, ReadLog& log) {
+SampleLengths read_shares(const Node& node, ReadLog& log, bool counted) {
   SampleLengths samples;
   MapReader reader(node, log);
   const Node *lengths = reader.require("lengths"), *shares = reader.find("shares");
+  if (counted) reader.find("count");
   reader.finish();
   if (lengths == nullptr) return samples;
   const auto list = [&](const Node& of, auto read_item) {

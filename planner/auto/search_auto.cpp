@@ -12,6 +12,7 @@
 
 #include "base/parallel_for.hpp"
 #include "costmodel/plan/most_recompute.hpp"
+#include "costmodel/prediction/microbatch_order.hpp"
 #include "planner/auto/exact.hpp"
 #include "planner/auto/finalists.hpp"
 #include "planner/auto/last_families.hpp"
@@ -64,6 +65,7 @@ class AutoSearch {
     improve();
     divide();
     try_last();
+    order();
     contend();
     return answer();
   }
@@ -373,6 +375,22 @@ class AutoSearch {
       chosen[i]->cuts_moved = true;
     });
     add_roomier(chosen);
+    std::sort(best_.begin(), best_.end());
+  }
+
+  // Microbatches of unequal length in the order that a search finds, if the scenario asks for it: of the best plans.
+  void order() {
+    if (!searches_order(experiment_.scenario) || options_.stopped()) return;
+    in_parallel(std::min(kImproved, best_.size()), [&](std::size_t i, Evaluator& evaluator) {
+      Exact& one = best_[i];
+      Plan plan = *one.plan;
+      order_microbatches(experiment_.scenario, evaluator.model(one.configuration), plan);
+      Exact next = evaluator.evaluate(one.configuration, plan);
+      if (!next.usable() || next.step_time >= one.step_time) return;
+      next.bound = one.bound;
+      next.cuts_moved = one.cuts_moved;
+      one = std::move(next);
+    });
     std::sort(best_.begin(), best_.end());
   }
 

@@ -221,6 +221,21 @@ SCENARIOS = [
         framework="flash-attn",
         rollout={"tokens": 100000, "tokens_per_second": 1000, "gpus": 4, "staleness": 1, "update": "50 ms"},
     ),
+    *(
+        made(
+            one_node("h100x8"),
+            {"pipeline": 2},
+            workload=LLAMA,
+            batch={"micro": 1, **batch},
+            precision="bf16",
+            framework="flash-attn",
+        )
+        for batch in (
+            {"microbatches": 8, "lengths": {"lengths": [256, 1024], "shares": ["50 %", "50 %"]}},
+            {"lengths": {"samples": {"lengths": [256, 1024], "shares": ["50 %", "50 %"], "count": 24}, "tokens": 2048}},
+            {"lengths": [1024, 256, 1024, 256], "order": "searched"},
+        )
+    ),
     made(
         one_node("h100x8"),
         {"pipeline": 1, "data": 4},
