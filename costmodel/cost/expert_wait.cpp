@@ -29,12 +29,18 @@ bool GraphCost::reads_counts(const UnitTemplate& shape) const {
 }
 
 // Ranks send one another how many rows they send to each expert: 8 bytes an expert and rank. DeepEP does so in the kernel of its
-// dispatch.
+// dispatch. The exchange is all latency, and on streams of its own: it queues behind no all-to-all of a woven pass, but the
+// compute lane waits for it.
 void GraphCost::add_exchange_of_counts(const UnitTemplate& shape, PassCost& pass) {
   constexpr int kCount = 8;
   const auto ranks = static_cast<std::int64_t>(site_.groups.of(Among::Expert).size());
   if (ranks < 2 || !reads_counts(shape) || sends_to_nodes(framework().expert_dispatch, graph_.routing)) return;
-  add_exposed(pass, add_exchange(pass, CollectiveKind::AllGather, Bytes(kCount * ranks * graph_.routing.experts), Among::Expert));
+  const int id = collective_of(CollectiveKind::AllGather, Bytes(kCount * ranks * graph_.routing.experts), Among::Expert);
+  const CollectiveCost& collective = result_.collectives[id];
+  count_launches(pass, collective);
+  add_exposed(pass, collective.time);
+  pass.pieces.emplace_back();
+  pass.pieces.back().time = collective.time;
 }
 
 // The host reads how many rows each expert gets, and so waits until the device has done everything before: once, behind the

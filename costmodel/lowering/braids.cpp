@@ -74,6 +74,12 @@ Strand strand_of(const UnitPieces& pieces) {
   return strand;
 }
 
+bool sends_to_all(const TaskGraph& graph, const UnitPiece& piece) {
+  if (!piece.collective || piece.flow < 0) return false;
+  const CollectiveCost& cost = graph.flows[piece.flow].cost;
+  return cost.kind == CollectiveKind::AllToAll && cost.among == Among::Expert;
+}
+
 class Weaver {
  public:
   explicit Weaver(const Lowering& lowering) : lowering_(lowering) {}
@@ -112,10 +118,6 @@ class Weaver {
     return behind != none ? behind : sending_;
   }
 
-  bool sends_to_all(const UnitPiece& piece) const {
-    return piece.collective && piece.flow >= 0 && lowering_.graph.flows[piece.flow].cost.kind == CollectiveKind::AllToAll;
-  }
-
   // A member's portions up to that one, with each piece as a step: a weight gradient runs next to all its collectives.
   void take(Strand& strand, std::size_t member, std::size_t up_to) {
     for (; strand.next < up_to; ++strand.next) {
@@ -123,7 +125,7 @@ class Weaver {
       sending_ = kNobody;
       for (std::size_t i = portion.first; i < portion.end; ++i) {
         const UnitPiece& piece = (*strand.pieces)[i];
-        if (sends_to_all(piece)) sending_ = member;
+        if (sends_to_all(lowering_.graph, piece)) sending_ = member;
         result_.steps.push_back(step_of(lowering_, piece));
         ProgramStep& step = result_.steps.back().step;
         step.member = static_cast<std::uint8_t>(member);
@@ -142,6 +144,28 @@ class Weaver {
   DraftProgram result_;
   std::size_t sending_ = kNobody;  // member whose last portion sent an all-to-all
 };
+
+// Trainers that weave all-to-alls of experts run them next to one stream, which has the compute of all members and waits for
+// every other collective of theirs (Megatron-Core, combined_1f1b.py: a stream each for computation and communication). Those are
+// mostly of NVLink, and would queue behind an all-to-all over the network that they do not share.
+UnitPieces beside_all_to_alls(const TaskGraph& graph, UnitPieces pieces) {
+  const UnitCost* unit = nullptr;
+  bool sent = false;  // by the unit so far
+  for (UnitPiece& piece : pieces) {
+    if (piece.unit != unit) sent = false;
+    unit = piece.unit;
+    if (piece.collective && piece.flow >= 0 && graph.flows[piece.flow].cost.among != Among::Expert) {
+      piece.time = graph.flows[piece.flow].cost.time.base();
+      piece.given = true;
+      piece.collective = piece.hidden = false;
+      piece.flow = -1;
+    }
+    piece.chunk = false;
+    piece.tail = piece.tail && sent;
+    sent = sent || piece.collective;
+  }
+  return pieces;
+}
 
 // In sequence, each as it runs alone.
 std::int32_t add_atomic_program(Lowering& lowering, const std::vector<std::int32_t>& members) {
@@ -178,10 +202,17 @@ void add_group_program(Lowering& lowering, const std::vector<std::int32_t>& memb
     return;
   }
   std::vector<const UnitPieces*> pieces;
+  std::vector<UnitPieces> beside;
+  beside.reserve(members.size());
+  const bool sends = std::any_of(members.begin(), members.end(), [&](std::int32_t m) {
+    const UnitPieces& all = lowering.drafts[m].pieces;
+    return std::any_of(all.begin(), all.end(), [&](const UnitPiece& piece) { return sends_to_all(lowering.graph, piece); });
+  });
   PassDraft whole;
   for (const std::int32_t m : members) {
     const PassDraft& pass = lowering.drafts[m];
-    pieces.push_back(&pass.pieces);
+    if (sends) beside.push_back(beside_all_to_alls(lowering.graph, pass.pieces));
+    pieces.push_back(sends ? &beside.back() : &pass.pieces);
     whole.breakdown = whole.breakdown + pass.breakdown;
     whole.host += pass.host;
     whole.site = pass.site;
