@@ -120,9 +120,8 @@ const std::vector<BoundKey<Framework>>& framework_rows() {
                      "scales of `precision: fp8`: of a tensor, from earlier steps or itself; of blocks of 128; of rows, "
                      "also with weight gradients in bf16",
                      recipes)),
-      reported("false",
-               number(&Framework::single_weight_cast, "single_weight_cast",
-                      "weights in 8 bits are kept in one direction, and turned where products read the other", recipes)),
+      reported("false", number(&Framework::single_weight_cast, "single_weight_cast",
+                               "weights in 8 bits are kept in one direction, and turned where products read the other", recipes)),
       reported("false",
                number(&Framework::fp8_parameters, "fp8_parameters",
                       "weights of products in 8 or 4 bits are kept and gathered so, without a copy in 2 bytes", recipes)),

@@ -124,7 +124,8 @@ PreparedRun::PreparedRun(RunRequest asked)
           "estimate, simulate and plan know it");
   plan = experiment.plan(request.plan);
   if (scenario.lengths.shapes.size() > 1)
-    throw fault_at(scenario, "batch.lengths", "the executor runs microbatches of one length", "estimate, simulate and plan know more");
+    throw fault_at(scenario, "batch.lengths", "the executor runs microbatches of one length",
+                   "estimate, simulate and plan know more");
   check_matrices(scenario, plan);
   if (plan.context > 1) {
     whole = of_whole_sequences(scenario);

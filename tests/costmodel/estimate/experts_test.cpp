@@ -190,8 +190,8 @@ TEST(Experts, AHistogramFromAFile) {
   EXPECT_GT(of_file.devices.front().peak, estimate(Predicted(mixtral("data: 16, expert: 4")).graph).devices.front().peak);
 }
 
-// Layers of three computations with an all-to-all of a seconds behind the first and the second, forwards and backwards, and a sum of
-// the tensor group of t seconds before the first.
+// Layers of three computations with an all-to-all of a seconds behind the first and the second, forwards and backwards, and a sum
+// of the tensor group of t seconds before the first.
 double step(const std::string& schedule, int microbatches, double a, double c = 10e-3, double t = 0) {
   constexpr int kRanks = 4;
   test::TableCosts costs = test::chain_of(4 * kRanks, 0, 0, 0);
@@ -229,8 +229,8 @@ TEST(Experts, GroupsHideAllToAlls) {
   EXPECT_GT(more("dualpipe", 30e-3), more("dualpipe", 0) + 0.1);
 }
 
-// A sum of the tensor group is on another link than the other member's all-to-all: in each of 16 microbatches and 4 units a forward
-// and a backward wait for their own, 2 t. In the lane of the all-to-all they would wait for that, too.
+// A sum of the tensor group is on another link than the other member's all-to-all: in each of 16 microbatches and 4 units a
+// forward and a backward wait for their own, 2 t. In the lane of the all-to-all they would wait for that, too.
 TEST(Experts, SumsOfATensorGroupDoNotQueueBehindAllToAlls) {
   const auto more = [](double t) { return step("dualpipe", 32, 8e-3, 10e-3, t) - step("dualpipe", 16, 8e-3, 10e-3, t); };
   EXPECT_NEAR(more(1e-3), more(0) + 16 * 4 * 2 * 1e-3, 1e-9);
