@@ -57,6 +57,7 @@ const std::vector<std::string>& framework_columns() {
                                                    "dropout",
                                                    "tensor_inputs",
                                                    "fp8_parameters",
+                                                   "gradient_bytes",
                                                    "overlap_all_reduce",
                                                    "overlap_reduce_scatter",
                                                    "overlap_parameter_gather"};
