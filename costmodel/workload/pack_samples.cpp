@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
+#include <numeric>
+#include <utility>
 
 #include "base/index.hpp"
 
@@ -81,21 +83,14 @@ class Balance {
  public:
   Balance(Shapes& shapes, int tokens, const SequenceWork& work) : shapes_(shapes), tokens_(tokens), work_(work) {}
 
-  // True if the heaviest sequence became lighter, and no other as heavy as it was.
+  // Of the heaviest sequence that another can relieve: it becomes lighter, and the other one not as heavy as it was. False if
+  // none can.
   bool improve() {
-    const auto weight = [&](const SequenceShape& a, const SequenceShape& b) { return work_.of(a) < work_.of(b); };
-    const auto heavy = std::max_element(shapes_.begin(), shapes_.end(), weight) - shapes_.begin();
-    Exchange best{.heavier = work_.of(shapes_[at(heavy)]) * (1 - 1e-9)};
-    for (std::size_t to = 0; to < shapes_.size(); ++to) {
-      if (to == at(heavy)) continue;
-      for (std::size_t give = 0; give < shapes_[at(heavy)].samples.size(); ++give) {
-        if (shapes_[at(heavy)].samples.size() > 1) consider(at(heavy), to, give, kNothing, best);
-        for (std::size_t take = 0; take < shapes_[to].samples.size(); ++take) consider(at(heavy), to, give, take, best);
-      }
-    }
-    if (best.to == kNothing) return false;
-    exchange(shapes_[at(heavy)], shapes_[best.to], best.give, best.take);
-    return true;
+    std::vector<std::size_t> order(shapes_.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return work_.of(shapes_[a]) > work_.of(shapes_[b]); });
+    return std::any_of(order.begin(), order.end(), [&](std::size_t heavy) { return relieve(heavy); });
   }
 
  private:
@@ -104,6 +99,20 @@ class Balance {
     double heavier = 0;  // of both sequences, afterwards
     std::size_t to = kNothing, give = 0, take = 0;
   };
+
+  bool relieve(std::size_t heavy) {
+    Exchange best{.heavier = work_.of(shapes_[heavy]) * (1 - 1e-9)};
+    for (std::size_t to = 0; to < shapes_.size(); ++to) {
+      if (to == heavy) continue;
+      for (std::size_t give = 0; give < shapes_[heavy].samples.size(); ++give) {
+        if (shapes_[heavy].samples.size() > 1) consider(heavy, to, give, kNothing, best);
+        for (std::size_t take = 0; take < shapes_[to].samples.size(); ++take) consider(heavy, to, give, take, best);
+      }
+    }
+    if (best.to == kNothing) return false;
+    exchange(shapes_[heavy], shapes_[best.to], best.give, best.take);
+    return true;
+  }
 
   static void exchange(SequenceShape& heavy, SequenceShape& other, std::size_t give, std::size_t take) {
     if (take != kNothing) return std::swap(heavy.samples[give], other.samples[take]);
@@ -124,14 +133,28 @@ class Balance {
   const SequenceWork& work_;
 };
 
-}  // namespace
+// As many for each replica, whose sums of work are about equal: the heaviest first, to the replica with the least.
+Shapes dealt(Shapes shapes, std::size_t replicas, const SequenceWork& work) {
+  if (replicas == 1) return shapes;
+  std::stable_sort(shapes.begin(), shapes.end(),
+                   [&](const SequenceShape& a, const SequenceShape& b) { return work.of(a) > work.of(b); });
+  const std::size_t each = shapes.size() / replicas;
+  std::vector<Shapes> own(replicas);
+  std::vector<double> sums(replicas);
+  for (SequenceShape& shape : shapes) {
+    std::size_t least = replicas;
+    for (std::size_t r = 0; r < replicas; ++r)
+      if (own[r].size() < each && (least == replicas || sums[r] < sums[least])) least = r;
+    sums[least] += work.of(shape);
+    own[least].push_back(std::move(shape));
+  }
+  Shapes all;
+  for (Shapes& one : own) all.insert(all.end(), one.begin(), one.end());
+  return all;
+}
 
-std::vector<SequenceShape> pack_samples(std::vector<int> lengths, int tokens, Packing packing, const SequenceWork& work,
-                                        int sequences, int multiple) {
-  std::sort(lengths.begin(), lengths.end(), std::greater<>());
+Shapes pack_whole(const std::vector<int>& lengths, int tokens, Packing packing, const SequenceWork& work, std::size_t wanted) {
   Shapes first = first_fit(lengths, tokens);
-  const std::size_t fewest = first.size();
-  const std::size_t wanted = sequences > 0 ? at(sequences) : (fewest + at(multiple) - 1) / at(multiple) * at(multiple);
   while (first.size() < wanted)
     if (!add_sequence(first)) return {};
   const bool fits = first.size() == wanted;
@@ -144,6 +167,16 @@ std::vector<SequenceShape> pack_samples(std::vector<int> lengths, int tokens, Pa
   constexpr int kMostExchanges = 10000;
   for (int k = 0; k < kMostExchanges && balance.improve(); ++k) continue;
   return best;
+}
+
+}  // namespace
+
+std::vector<SequenceShape> pack_samples(std::vector<int> lengths, int tokens, Packing packing, const SequenceWork& work,
+                                        int sequences, int replicas) {
+  std::sort(lengths.begin(), lengths.end(), std::greater<>());
+  const std::size_t fewest = first_fit(lengths, tokens).size(), data = at(replicas);
+  return dealt(pack_whole(lengths, tokens, packing, work, sequences > 0 ? at(sequences) : (fewest + data - 1) / data * data),
+               data, work);
 }
 
 }  // namespace panpipe

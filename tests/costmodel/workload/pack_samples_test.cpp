@@ -64,6 +64,21 @@ TEST(PackSamples, NothingIsLostAndNothingIsTooLong) {
   }
 }
 
+// The light one of each pair follows its heavy one: 9 + 1 and 8 + 2 for two replicas.
+TEST(PackSamples, ReplicasHaveAboutTheSameWork) {
+  const auto shapes = pack_samples({9, 8, 2, 1}, 9, Packing::FirstFit, {}, 4, 2);
+  EXPECT_EQ(shapes, (std::vector<SequenceShape>{{{9}}, {{1}}, {{8}}, {{2}}}));
+}
+
+// The heaviest, a single sample, cannot be lighter; the others still share evenly: 4 + 2 and 3 + 3 of work 6 each.
+TEST(PackSamples, SequencesBehindTheHeaviestAreBalancedToo) {
+  const auto shapes = pack_samples({10, 4, 3, 3, 2}, 10, Packing::Balanced, {}, 3, 1);
+  ASSERT_EQ(shapes.size(), 3U);
+  EXPECT_EQ(shapes[0].tokens(), 10);
+  EXPECT_EQ(shapes[1].tokens(), 6);
+  EXPECT_EQ(shapes[2].tokens(), 6);
+}
+
 TEST(PackSamples, TooFewSequencesAreNone) {
   EXPECT_TRUE(pack_samples({8, 8, 8}, 10, Packing::Balanced, {}, 2, 1).empty());
   EXPECT_TRUE(pack_samples({8, 8}, 10, Packing::FirstFit, {}, 3, 1).empty());  // more sequences than samples
