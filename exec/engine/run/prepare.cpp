@@ -12,6 +12,7 @@
 #include "exec/engine/weights/published_weights.hpp"
 #include "exec/launch/run_options.hpp"
 #include "present/result/result_files.hpp"
+#include "schedule/rolling.hpp"
 
 namespace panpipe::exec {
 namespace {
@@ -82,6 +83,14 @@ void check_matrices(const Scenario& scenario, const Plan& plan) {
   if (plan.exchanges()) (void)matrix_sharding(scenario, plan.zero);
 }
 
+// Steps without a flush between them.
+void check_rolling(const Scenario& scenario, const Plan& plan) {
+  if (rolling_of(plan.schedule) != Rolling::None)
+    throw fault_at(scenario, "schedule",
+                   fmt::format("the executor ends every step with a flush, which {} does not", plan.schedule.name),
+                   "estimate and simulate know it; run with 1f1b");
+}
+
 // ZeRO 2 and 3: who holds which part.
 void divide_parameters(PreparedRun& run) {
   const Scenario& scenario = run.experiment.scenario;
@@ -127,6 +136,7 @@ PreparedRun::PreparedRun(RunRequest asked)
     throw fault_at(scenario, "batch.lengths", "the executor runs microbatches of one length",
                    "estimate, simulate and plan know more");
   check_matrices(scenario, plan);
+  check_rolling(scenario, plan);
   if (plan.context > 1) {
     whole = of_whole_sequences(scenario);
     slices = shared(experiment, *whole->graph);
