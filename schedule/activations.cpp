@@ -19,8 +19,10 @@ using Times = std::vector<std::pair<double, double>>;
 class Changes {
  public:
   Changes(const std::vector<Action>& row, const Times& times) : row_(row), times_(times) {
-    for (const Action& action : row)
+    for (const Action& action : row) {
       if (action.kind == ActionKind::R) recomputed_.emplace(action.stage, action.microbatch, action.split);
+      if (ends_activation(action.kind)) with_backwards_.insert(action.stage);
+    }
     passes_.reserve(row.size());
     for (std::size_t i = 0; i < row.size();) i = add_unit(i);
   }
@@ -61,13 +63,17 @@ class Changes {
     }
     for (std::size_t i = first; i < end; ++i) {
       const ActionKind kind = row_[i].kind;
-      if (kind == ActionKind::B || kind == ActionKind::W || (kind == ActionKind::F && is_recomputed(row_[i])))
-        passes_.push_back({times_[i].second, -1});
+      if (ends_activation(kind) || (kind == ActionKind::F && leaves_nothing(row_[i]))) passes_.push_back({times_[i].second, -1});
       if (kind == ActionKind::Offload && counts(row_[i])) copies_.push_back({times_[i].second, -1});
       if (kind == ActionKind::I && is_recomputed(row_[i])) waiting_.emplace(row_[i].stage, row_[i].microbatch, row_[i].split);
     }
     return end;
   }
+
+  static bool ends_activation(ActionKind kind) { return kind == ActionKind::B || kind == ActionKind::W; }
+
+  // Another stage, or R, makes the activation again.
+  bool leaves_nothing(const Action& forward) const { return is_recomputed(forward) || with_backwards_.count(forward.stage) == 0; }
 
   bool is_recomputed(const Action& a) const {
     return !recomputed_.empty() && recomputed_.count({a.stage, a.microbatch, a.split}) != 0;
@@ -81,6 +87,7 @@ class Changes {
   const std::vector<Action>& row_;
   const Times& times_;
   std::set<std::tuple<std::int32_t, std::int32_t, std::int8_t>> recomputed_, waiting_;
+  std::set<std::int32_t> with_backwards_;
   std::vector<Change> passes_, copies_;
 };
 

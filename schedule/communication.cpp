@@ -68,7 +68,7 @@ class SendsAndReceives {
     const bool forward = a.kind == ActionKind::F;
     if (!forward && a.kind != ActionKind::I && a.kind != ActionKind::B) return;
     here_[products_.output(a)] = 1;
-    const int to = forward ? products_.next(a.stage) : products_.previous(a.stage);
+    const int to = forward ? products_.next(a.stage) : products_.gradient_to(a.stage);
     if (to < 0) return;
     const auto peer = static_cast<std::size_t>(schedule_.stage_to_rank[to]);
     if (peer == rank) return;
@@ -107,13 +107,14 @@ class LateReceives {
  private:
   int rank_of(int stage) const { return schedule_.stage_to_rank[stage]; }
   int sender_of(const Action& receive) const {
-    return rank_of(receive.kind == ActionKind::RecvF ? products_.previous(receive.stage) : products_.next(receive.stage));
+    return rank_of(receive.kind == ActionKind::RecvF ? products_.previous(receive.stage)
+                                                     : products_.gradient_from(receive.stage));
   }
 
   void receive_for(const Action& a) {
     if (is_send(a.kind)) {
       // Two ranks that both send first would wait for each other, so the lower one receives first.
-      const int peer = rank_of(a.kind == ActionKind::SendF ? products_.next(a.stage) : products_.previous(a.stage));
+      const int peer = rank_of(a.kind == ActionKind::SendF ? products_.next(a.stage) : products_.gradient_to(a.stage));
       if (rank_ < peer) flush(peer, waiting_.size());
       return;
     }
@@ -267,10 +268,10 @@ std::vector<ScheduleProblem> message_order_faults(const Schedule& schedule) {
       if (a.group_size != 0) ++cell;
       const bool forward = a.kind == ActionKind::SendF || a.kind == ActionKind::RecvF;
       if (is_send(a.kind)) {
-        const int to = rank_of(forward ? products.next(a.stage) : products.previous(a.stage));
+        const int to = rank_of(forward ? products.next(a.stage) : products.gradient_to(a.stage));
         sent[{rank, to}].push_back({products.output(a), cell, to_text(a)});
       } else if (is_receive(a.kind)) {
-        const int from = forward ? products.previous(a.stage) : products.next(a.stage);
+        const int from = forward ? products.previous(a.stage) : products.gradient_from(a.stage);
         const Products::Product product{forward ? Products::Activation : Products::Gradient, from, a.microbatch, a.split};
         received[{rank_of(from), rank}].push_back({products.message(product), cell, to_text(a)});
       }

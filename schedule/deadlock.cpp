@@ -22,6 +22,31 @@ bool has_receives(const Schedule& schedule) {
   return false;
 }
 
+std::vector<Way> ways_of_stages(const Schedule& schedule) {
+  const auto runs = [&](int stage, ActionKind kind) {
+    const auto& row = schedule.order[schedule.stage_to_rank[stage]];
+    return std::any_of(row.begin(), row.end(), [&](const Action& a) { return a.stage == stage && a.kind == kind; });
+  };
+  if (runs(schedule.chains.front().back(), ActionKind::F)) return {};
+  std::vector<std::array<bool, 2>> found(static_cast<std::size_t>(schedule.stages));  // forwards, backwards
+  for (const auto& row : schedule.order)
+    for (const Action& a : row)
+      if (a.stage >= 0 && a.stage < schedule.stages && (a.kind == ActionKind::F || a.kind == ActionKind::B))
+        found[a.stage][a.kind == ActionKind::F ? 0 : 1] = true;
+  std::vector<Way> ways(found.size(), Way::Turn);
+  for (const std::vector<int>& chain : schedule.chains) {
+    std::size_t turn = 0;
+    while (turn < chain.size() && !found[chain[turn]][1]) ++turn;
+    if (turn == 0 || turn + 1 >= chain.size() || !found[chain[turn]][0]) return {};  // passes are missing
+    for (std::size_t i = 0; i < chain.size(); ++i) {
+      if (i == turn) continue;
+      ways[chain[i]] = i < turn ? Way::Forth : Way::Back;
+      if (i > turn && (found[chain[i]][0] || !found[chain[i]][1])) return {};
+    }
+  }
+  return ways;
+}
+
 namespace {
 
 int cell_of_action(const std::vector<Action>& row, std::size_t at) {

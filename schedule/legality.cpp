@@ -23,7 +23,8 @@ class RowChecker {
     weights_done_.assign(schedule.stages, 0);
     weights_of_rank_.assign(schedule.ranks, 0);
     stages_of_rank_.assign(schedule.ranks, 0);
-    for (const int rank : schedule.stage_to_rank) ++stages_of_rank_[rank];
+    for (int stage = 0; stage < schedule.stages; ++stage)
+      if (products.runs_backward(stage)) ++stages_of_rank_[schedule.stage_to_rank[stage]];
   }
 
   std::vector<ScheduleProblem> run() {
@@ -152,7 +153,7 @@ class RowChecker {
         require_reload();
         break;
       case ActionKind::R:
-        require(ActionKind::F, "which it repeats");
+        if (products_.runs_forward(a.stage)) require(ActionKind::F, "which it repeats");
         if (cell_of(ActionKind::I) >= 0 || cell_of(ActionKind::B) >= 0) report("comes after the backward it is for");
         require_reload();
         break;
@@ -161,14 +162,15 @@ class RowChecker {
         require(ActionKind::F, "whose result it sends");
         break;
       case ActionKind::SendB:
-        require_receiver(products_.previous(a.stage), "first");
+        require_receiver(products_.gradient_to(a.stage), "first");
         if (!came_before(ActionKind::B)) require(ActionKind::I, "whose result it sends");
         break;
       case ActionKind::RecvF:
         if (products_.previous(a.stage) < 0) report(fmt::format("has no sender: stage {} is the first of its chain", a.stage));
         break;
       case ActionKind::RecvB:
-        if (products_.next(a.stage) < 0) report(fmt::format("has no sender: stage {} is the last of its chain", a.stage));
+        if (products_.gradient_from(a.stage) < 0)
+          report(fmt::format("has no sender: stage {} is the last of its chain", a.stage));
         break;
       case ActionKind::Offload:
         require(ActionKind::F, "whose activations it moves");
@@ -232,8 +234,8 @@ class RowChecker {
     if (cell_of(other) >= 0)
       return report(
           fmt::format("repeats the backward: {} is in cell {}", text_of(other, a.stage, a.microbatch, a.split), cell_of(other)));
-    require(ActionKind::F, "its forward");
-    require_receive(ActionKind::RecvB, products_.next(a.stage));
+    if (products_.runs_forward(a.stage)) require(ActionKind::F, "its forward");
+    require_receive(ActionKind::RecvB, products_.gradient_from(a.stage));
     require_reload();
     if (a.split < 0) return;
     if (a.split + 1 < schedule_.splits) {
@@ -257,14 +259,16 @@ class RowChecker {
     const auto missing = [&](ActionKind kind, const char* what) {
       report(schedule_.stage_to_rank[stage], -1, text_of(kind, stage, m, split), what);
     };
-    if (!has(ActionKind::F)) missing(ActionKind::F, "is missing: every stage runs every microbatch once");
-    if (!has(ActionKind::B) && !has(ActionKind::I)) missing(ActionKind::B, "is missing (as B, or as I and W)");
+    if (!has(ActionKind::F) && products_.runs_forward(stage))
+      missing(ActionKind::F, "is missing: every stage runs every microbatch once");
+    if (!has(ActionKind::B) && !has(ActionKind::I) && products_.runs_backward(stage))
+      missing(ActionKind::B, "is missing (as B, or as I and W)");
     if (has(ActionKind::I) && !has(ActionKind::W)) missing(ActionKind::W, "is missing: its input gradient I runs");
     if (!receives_) return;
     if (has(ActionKind::SendF) && products_.next(stage) >= 0 && cell_of(ActionKind::RecvF, products_.next(stage), m, split) < 0)
       missing(ActionKind::SendF, "is never received");
-    if (has(ActionKind::SendB) && products_.previous(stage) >= 0 &&
-        cell_of(ActionKind::RecvB, products_.previous(stage), m, split) < 0)
+    if (has(ActionKind::SendB) && products_.gradient_to(stage) >= 0 &&
+        cell_of(ActionKind::RecvB, products_.gradient_to(stage), m, split) < 0)
       missing(ActionKind::SendB, "is never received");
   }
 

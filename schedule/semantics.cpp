@@ -71,7 +71,7 @@ class TransferRun {
     if (is_send(a.kind)) return products_.output(a);
     const bool forward = a.kind == ActionKind::RecvF;
     return products_.message({forward ? Products::Activation : Products::Gradient,
-                              forward ? products_.previous(a.stage) : products_.next(a.stage), a.microbatch, a.split});
+                              forward ? products_.previous(a.stage) : products_.gradient_from(a.stage), a.microbatch, a.split});
   }
   End& end_of(const Action& a) {
     Message& message = messages_[message_of(a)];

@@ -1,11 +1,13 @@
 #include "schedule/step_bound.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "schedule/pass_costs.hpp"
 #include "schedule/search/lower_bound.hpp"
 #include "schedule/search/search_order.hpp"
+#include "schedule/walk.hpp"
 
 namespace panpipe {
 namespace {
@@ -33,17 +35,20 @@ double bound_by_work(const Schedule& schedule, const PassCosts& costs) {
   for (std::size_t r = 0; r < ranks; ++r)
     for (const Action& action : schedule.order[r])
       if (action.is_compute() && action.kind != ActionKind::R) work[r] += cost_of(action, costs);
+  const Products products(schedule);
   for (const std::vector<int>& chain : schedule.chains) {
     double at = 0;
     for (std::size_t i = 0; i < chain.size(); ++i) {
       const auto rank = static_cast<std::size_t>(schedule.stage_to_rank[chain[i]]);
+      if (!products.runs_forward(chain[i])) break;  // its rank may begin before: only the work counts
       if (i > 0 && schedule.stage_to_rank[chain[i - 1]] != static_cast<int>(rank)) at += costs.comm;
       head[rank] = std::min(head[rank], at);
       at += cost_of(Action{.kind = ActionKind::F, .stage = chain[i]}, costs);
     }
   }
   double bound = 0;
-  for (std::size_t r = 0; r < ranks; ++r) bound = std::max(bound, work[r] + (work[r] > 0 ? head[r] : 0));
+  for (std::size_t r = 0; r < ranks; ++r)
+    bound = std::max(bound, work[r] + (work[r] > 0 && std::isfinite(head[r]) ? head[r] : 0));
   return bound;
 }
 

@@ -5,11 +5,18 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "schedule/schedule.hpp"
 
 namespace panpipe {
+
+// A chain may go on behind its last forward: then the stages before that one run forwards alone (Forth), it turns the microbatch
+// round (Turn), and the stages behind it run backwards alone (Back), in this order and over cuts of their own.
+enum class Way : std::uint8_t { Forth, Turn, Back };
+// Per stage; empty if every stage runs forwards and backwards. Takes the time of one row where that is so.
+std::vector<Way> ways_of_stages(const Schedule& schedule);
 
 // The products that actions pass to each other, numbered densely: the activation and the gradient that a stage makes of a
 // microbatch (or slice), and the message of a send.
@@ -22,7 +29,8 @@ class Products {
       : splits_(schedule.splits),
         microbatches_(schedule.microbatches / static_cast<int>(schedule.chains.size())),
         previous_(static_cast<std::size_t>(schedule.stages), -1),
-        next_(static_cast<std::size_t>(schedule.stages), -1) {
+        next_(static_cast<std::size_t>(schedule.stages), -1),
+        turn_(ways_of_stages(schedule)) {
     for (const auto& chain : schedule.chains)
       for (std::size_t i = 1; i < chain.size(); ++i) {
         previous_[chain[i]] = chain[i - 1];
@@ -33,8 +41,14 @@ class Products {
 
   std::size_t count() const { return per_kind_ * kKinds; }
   int microbatches() const { return microbatches_; }  // of each chain
-  int previous(int stage) const { return previous_[stage]; }
-  int next(int stage) const { return next_[stage]; }
+  // Along the path of forwards; -1 = none.
+  int previous(int stage) const { return runs_forward(stage) ? previous_[stage] : -1; }
+  int next(int stage) const { return next_[stage] >= 0 && runs_forward(next_[stage]) ? next_[stage] : -1; }
+  // The stages whose gradient a stage takes, and which takes its own; -1 = none.
+  int gradient_from(int stage) const { return turn_.empty() ? next_[stage] : turn_[stage] == Way::Back ? previous_[stage] : -1; }
+  int gradient_to(int stage) const { return turn_.empty() ? previous_[stage] : turn_[stage] == Way::Forth ? -1 : next_[stage]; }
+  bool runs_forward(int stage) const { return turn_.empty() || turn_[stage] != Way::Back; }
+  bool runs_backward(int stage) const { return turn_.empty() || turn_[stage] != Way::Forth; }
 
   // Numbers (stage, microbatch, split) from 0 to places() - 1.
   std::size_t place(int stage, int microbatch, int split) const {
@@ -70,8 +84,8 @@ class Products {
         break;
       case ActionKind::I:
       case ActionKind::B:
-        use(Product{Activation, a.stage, a.microbatch, a.split});
-        if (const int from = next(a.stage); from >= 0 && !(receives && away(from)))
+        if (runs_forward(a.stage)) use(Product{Activation, a.stage, a.microbatch, a.split});
+        if (const int from = gradient_from(a.stage); from >= 0 && !(receives && away(from)))
           use(Product{Gradient, from, a.microbatch, a.split});
         if (a.split >= 0 && a.split + 1 < splits_) use(Product{Gradient, a.stage, a.microbatch, a.split + 1});
         break;
@@ -80,6 +94,8 @@ class Products {
         use(Product{Gradient, a.stage, a.microbatch, a.split});
         break;
       case ActionKind::R:
+        use(Product{Activation, runs_forward(a.stage) ? a.stage : before_turn(a.stage), a.microbatch, a.split});
+        break;
       case ActionKind::SendF:
         use(Product{Activation, a.stage, a.microbatch, a.split});
         break;
@@ -87,7 +103,7 @@ class Products {
         if (receives) use(Product{SentActivation, previous(a.stage), a.microbatch, a.split});
         break;
       case ActionKind::RecvB:
-        if (receives) use(Product{SentGradient, next(a.stage), a.microbatch, a.split});
+        if (receives) use(Product{SentGradient, gradient_from(a.stage), a.microbatch, a.split});
         break;
       default:
         break;
@@ -112,8 +128,15 @@ class Products {
   }
 
  private:
+  // The last stage that only runs forwards, on the path of a stage that only runs backwards.
+  int before_turn(int stage) const {
+    while (turn_[stage] != Way::Forth) stage = previous_[stage];
+    return stage;
+  }
+
   int splits_, microbatches_;
   std::vector<int> previous_, next_;
+  std::vector<Way> turn_;  // per stage; empty if every stage runs both
   std::size_t per_kind_ = 0;
 };
 
@@ -139,6 +162,7 @@ std::vector<std::size_t> walk(const Schedule& schedule, const Products& products
   const auto ranks = static_cast<std::size_t>(schedule.ranks);
   std::vector<std::uint8_t> made(products.count() + 1, 0);
   std::vector<std::int32_t> waiter(products.count() + 1, -1);
+  std::vector<std::int32_t> next_waiter(ranks, -1);  // for the same product
   std::vector<std::size_t> position(ranks, 0);
   run_ranks(ranks, [&](std::int32_t rank, std::vector<std::int32_t>& ready) {
     const auto& row = schedule.order[rank];
@@ -152,6 +176,7 @@ std::vector<std::size_t> walk(const Schedule& schedule, const Products& products
           if (!made[number]) missing = number;
         });
       if (missing != products.count()) {
+        next_waiter[rank] = waiter[missing];
         waiter[missing] = rank;
         return;
       }
@@ -159,10 +184,8 @@ std::vector<std::size_t> walk(const Schedule& schedule, const Products& products
       for (std::size_t i = at; i < at + size; ++i) {
         const std::size_t number = products.output(row[i]);
         made[number] = 1;
-        if (const std::int32_t woken = waiter[number]; woken >= 0) {
-          waiter[number] = -1;
+        for (std::int32_t woken = std::exchange(waiter[number], -1); woken >= 0; woken = next_waiter[woken])
           ready.push_back(woken);
-        }
       }
       at += size;
     }

@@ -161,6 +161,8 @@ constexpr std::pair<std::string_view, std::string_view> kOptionMeanings[] = {
     {"memory", "limit of the search in activations of a microbatch"},
     {"effort", "per cent of the search's work"},
     {"base", "the family whose activations are placed, with options behind colons; `auto` tries three"},
+    {"forward_slots", "parts of a forward before the one that turns a microbatch round"},
+    {"backward_slots", "parts of a backward, the first of which turns a microbatch round"},
     {"ways", "of activations that leave: `recompute`, `offload` or `both`"},
 };
 

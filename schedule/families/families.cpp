@@ -43,6 +43,8 @@ namespace panpipe {
   ROW(v_min_family)                                                                            \
   ROW(v_auto_family)                                                                           \
   ROW(auto_memory_family)                                                                      \
+  /* weights in the memory of the host */                                                      \
+  ROW(roundpipe_family)                                                                        \
   /* forwards and backwards in groups that overlap */                                          \
   ROW(dualpipe_family)                                                                         \
   ROW(dualpipe_v_family)                                                                       \

@@ -15,6 +15,7 @@ namespace {
 
 void require_torch_can(const Schedule& schedule) {
   if (schedule.splits > 1) refuse(fmt::format("sequence splits ({} of them): its cells name no slice", schedule.splits));
+  if (!ways_of_stages(schedule).empty()) refuse("stages that run forwards or backwards alone");
   if (schedule.chains.size() != 1)
     refuse(fmt::format("{} chains, which hold every stage on {} ranks: its stages form one chain, each on one rank",
                        schedule.chains.size(), schedule.chains.size()));

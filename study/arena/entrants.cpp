@@ -48,6 +48,7 @@ std::vector<Entrant> all_families() {
   std::vector<Entrant> entrants;
   for (const ScheduleFamily& family : schedule_families()) {
     if (is_stale_family(family.name)) continue;
+    if (default_option(family, "forward_slots")) continue;  // its slots are not equal shares of the model
     entrants.push_back(of_family(family.name, {}));
     const auto stages = default_option(family, "stages_per_rank");
     if (!stages) continue;

@@ -43,7 +43,7 @@ FORMS = {
         "workload={pt2: x}",
         "workload={config: {}}",
     ],
-    "schedule": [f"schedule.name={name}" for name in ("interleaved-1f1b", "pfeife", "seq-1f1b", "zb-auto", "auto-memory")]
+    "schedule": [f"schedule.name={name}" for name in ("interleaved-1f1b", "pfeife", "seq-1f1b", "zb-auto", "auto-memory", "roundpipe")]
     + ["schedule={csv: x}"],
     "optimizer": ["optimizer={name: adamw}", "optimizer={name: momentum}"],
 }

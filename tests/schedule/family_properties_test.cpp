@@ -135,6 +135,7 @@ std::vector<Promise> promises() {
        [](const Size& s, int r) { return std::min(s.m * s.v, (s.v - 1) * s.p + r + 1); },
        true},
       {"pfeife", {}, 1, 2, always, [](const Size& s, int r) { return std::min(s.m, s.p - r); }},
+      {"roundpipe", {}, 2, 0, always, [](const Size&, int) { return 1; }},  // the others wait in the host's memory
       {"pfeife",
        {{"execution", "breadth-first"}, {"stages_per_rank", "2"}},
        2,

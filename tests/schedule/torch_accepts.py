@@ -59,6 +59,7 @@ TWO_CHAINS = "2 chains, which hold every stage on 2 ranks: its stages form one c
 REFUSED = {
     "dualpipe": TWO_CHAINS,
     "chimera": TWO_CHAINS,
+    "roundpipe": "stages that run forwards or backwards alone",
     "seq-1f1b": "sequence splits (2 of them): its cells name no slice",
     "pipedream-2bw": "steps without a flush between them: it would run 1f1b",
 }

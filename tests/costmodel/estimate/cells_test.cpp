@@ -51,7 +51,7 @@ std::vector<Case> every_family() {
   for (const ScheduleFamily& family : schedule_families())
     for (const auto& [p, m] : {std::pair{1, 4}, {2, 8}, {4, 12}}) {
       if (family.searched() && p > 2) continue;
-      if (has_option(family.name, "ways")) continue;  // an R is in no group
+      if (has_option(family.name, "ways") || has_option(family.name, "forward_slots")) continue;  // an R is in no group
       const Case plain{std::string(family.name), {}, p, m};
       cases.push_back(plain);
     }
