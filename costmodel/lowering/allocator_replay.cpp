@@ -13,6 +13,8 @@
 #include "costmodel/lowering/replayed_sharding.hpp"
 #include "costmodel/lowering/replayed_tensors.hpp"
 #include "costmodel/plan/stage_activations.hpp"
+#include "costmodel/plan/streamed_weights.hpp"
+#include "schedule/walk.hpp"
 
 namespace panpipe {
 namespace {
@@ -308,8 +310,10 @@ class RankReplay {
   std::unordered_map<int, int> given_in_;  // the unit whose backward gives a tensor back
 };
 
-bool is_replayed(const Scenario& scenario) {
-  return scenario.framework.allocator != AllocatorModel::Factor && scenario.memory_model == MemoryModelKind::Full;
+// Not of stages and weights that come and go: the factor applies.
+bool is_replayed(const Scenario& scenario, const Plan& plan) {
+  return !streams_weights(scenario, plan) && ways_of_stages(plan.schedule).empty() &&
+         scenario.framework.allocator != AllocatorModel::Factor && scenario.memory_model == MemoryModelKind::Full;
 }
 
 // The lowering's stages and memory, and the allocations of a site's units.
@@ -357,7 +361,7 @@ struct Replayed {
 }  // namespace
 
 std::vector<AllocatorOverhead> replay_allocator(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs) {
-  if (!is_replayed(scenario)) return {};
+  if (!is_replayed(scenario, plan)) return {};
   Replayed replayed(scenario, plan, costs);
   std::vector<AllocatorOverhead> overheads;
   for (int rank = 0; rank < plan.pipeline; ++rank) {
@@ -373,7 +377,7 @@ AllocationHistory record_allocations(const Scenario& scenario, const Plan& plan,
   AllocationHistory history;
   history.rank = rank;
   history.expandable_segments = settings_of(scenario.framework).expandable_segments;
-  if (!is_replayed(scenario)) return history;
+  if (!is_replayed(scenario, plan)) return history;
   Replayed replayed(scenario, plan, costs);
   const LengthAllocations& units = replayed.units_of(rank);
   if (units.front().empty()) return history;

@@ -14,8 +14,10 @@
 #include "costmodel/lowering/prices.hpp"
 #include "costmodel/plan/model_costs.hpp"
 #include "costmodel/plan/step_work.hpp"
+#include "costmodel/plan/streamed_weights.hpp"
 #include "schedule/limits.hpp"
 #include "schedule/rolling.hpp"
+#include "schedule/walk.hpp"
 
 namespace panpipe {
 
@@ -243,7 +245,8 @@ Prices prices_of(const Scenario& scenario, const Plan& plan, const CostModel& mo
   const bool copies = std::any_of(plan.schedule.order.begin(), plan.schedule.order.end(), [](const auto& row) {
     return std::any_of(row.begin(), row.end(), [](const Action& action) { return !action.is_compute(); });
   });
-  if (copies) return prices_of(lower(scenario, plan, costs));
+  if (copies || streams_weights(scenario, plan) || !ways_of_stages(plan.schedule).empty())
+    return prices_of(lower(scenario, plan, costs));
   make_shared_flows(lowering);
   for (int rank = 0; rank < plan.pipeline; ++rank) {
     rank_reductions(lowering, rank);

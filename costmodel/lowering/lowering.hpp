@@ -21,8 +21,8 @@
 namespace panpipe {
 
 // Pass kinds for looking up tasks. B is stored as the pass that makes the input gradient, like I.
-enum class PassSlot : std::uint8_t { Forward, Gradient, Weight, Recompute, Reload, ReloadWaiting };
-constexpr std::size_t kPassSlots = 6;
+enum class PassSlot : std::uint8_t { Forward, Gradient, Weight, Recompute, Reload, ReloadWaiting, Parked };
+constexpr std::size_t kPassSlots = 7;
 
 // Memory effects of one pass of a stage.
 struct PassMemory {
@@ -152,6 +152,10 @@ struct Lowering {
   std::map<int, std::int32_t> flow_of_collective{};       // first flow of the collectives of a site's passes
   std::vector<std::int32_t> pass_task{};                  // by slot, stage, microbatch and split; -1 = none
   std::vector<Input> after{};                             // per task: one additional input; -1 = none
+  // Of copies that no action states (host_traffic.hpp): what a pass waits for; those that bring what stages on any rank parked;
+  // per rank the last that takes gradients away, -1 = none.
+  std::map<std::int32_t, std::vector<std::int32_t>> host_inputs{};
+  std::vector<std::int32_t> taken_from_host{}, last_gradients{};
   // Per program: the draft it was made from, and where its members end. group_programs finds a group's program by those of its
   // members.
   std::vector<PassDraft> drafts{};

@@ -6,7 +6,9 @@
 #include "costmodel/cost/zero_and_optimizer.hpp"
 #include "costmodel/lowering/lowering.hpp"
 #include "costmodel/plan/stage_activations.hpp"
+#include "costmodel/plan/streamed_weights.hpp"
 #include "schedule/rolling.hpp"
+#include "schedule/walk.hpp"
 
 namespace panpipe {
 
@@ -85,6 +87,7 @@ Bytes whole(double bytes) { return Bytes(static_cast<std::int64_t>(std::ceil(byt
 Bytes joined_outputs(const Lowering& lowering, const StageInfo& info) {
   Bytes outputs(0);
   if (!lowering.scenario.framework.joins_pipeline_outputs || lowering.plan.pipeline == 1) return outputs;
+  if (!ways_of_stages(lowering.plan.schedule).empty()) return outputs;  // PyTorch's pipelines have no such stages
   for (int u = info.first_unit; u < info.end_unit; ++u) outputs += lowering.unit(info, u).logits;
   return outputs;
 }
@@ -111,11 +114,11 @@ std::vector<BoundaryBytes> rank_boundaries(const Lowering& lowering, int rank) {
     BoundaryBytes& at = boundaries.emplace_back();
     for (const int e : lowering.edges_in[s]) {
       const StageEdge& edge = lowering.edges[e];
-      if (edge.forward_link >= 0) at.in += edge.bytes, at.gradients_out += edge.gradient_bytes;
+      if (edge.forward_link >= 0 || edge.backward_link >= 0) at.in += edge.bytes, at.gradients_out += edge.gradient_bytes;
     }
     for (const int e : lowering.edges_out[s]) {
       const StageEdge& edge = lowering.edges[e];
-      if (edge.forward_link >= 0) at.out += edge.bytes, at.gradients_in += edge.gradient_bytes;
+      if (edge.forward_link >= 0 || edge.backward_link >= 0) at.out += edge.bytes, at.gradients_in += edge.gradient_bytes;
     }
   }
   return boundaries;
@@ -138,6 +141,7 @@ std::vector<BoundaryBytes> boundaries_by_edge(const Lowering& lowering, int rank
 
 // Of gradients that several ranks sum.
 Bytes bucket_bytes(const Lowering& lowering, const MemoryModel& model, int rank) {
+  if (streams_weights(lowering.scenario, lowering.plan)) return Bytes(0);  // the host sums them
   if (!model.copies_to_buckets(lowering.plan))
     return model.buffers_every_edge() ? Bytes(0) : whole(reduction_buckets(lowering.scenario, lowering.plan));
   const HeldParameters summed = summed_parameters(lowering, rank);
@@ -153,7 +157,9 @@ RankMemory rank_memory(const Lowering& lowering, const MemoryModel& model, int r
   RankMemory memory;
   const int more = weight_versions(rolling_of(schedule)) - 1;  // of the weights that are trained
   memory.parts.push_back({MemoryUse::Parameters, whole(state.parameters(held) + more * state.parameters(held.trained()))});
-  memory.parts.push_back({MemoryUse::Gradients, whole(state.gradients(held))});
+  // Gradients of streamed weights are the passes' own.
+  const bool streams = streams_weights(lowering.scenario, lowering.plan);
+  memory.parts.push_back({MemoryUse::Gradients, streams ? Bytes(0) : whole(state.gradients(held))});
   if (const Bytes buckets = bucket_bytes(lowering, model, rank); buckets > Bytes(0))
     memory.parts.push_back({MemoryUse::GradientBuckets, buckets});
   // Whole matrices cannot be divided evenly: the replica that holds most counts.
@@ -180,7 +186,7 @@ Bytes least_limit(const Lowering& lowering, int rank) {
 
 // The gradients that each stage of a rank allocates; of a parameter that several stages use, the first.
 void find_late_gradients(Lowering& lowering, const MemoryModel& model, int rank) {
-  if (!model.gradients_come_late(lowering.plan)) return;
+  if (!model.gradients_come_late(lowering.plan) || streams_weights(lowering.scenario, lowering.plan)) return;
   const StateBytes state = model.state(lowering.costs, lowering.plan);
   std::vector<int> stages;
   double before = 0;

@@ -11,6 +11,7 @@
 #include "base/index.hpp"
 #include "costmodel/cluster/host_path.hpp"
 #include "costmodel/cost/zero_and_optimizer.hpp"
+#include "costmodel/lowering/host_traffic.hpp"
 #include "costmodel/lowering/lowering.hpp"
 #include "schedule/rolling.hpp"
 
@@ -33,7 +34,8 @@ PassSlot slot_of(ActionKind kind) {
 
 class RankTasks {
  public:
-  RankTasks(Lowering& lowering, int rank) : lowering_(lowering), rank_(rank), reductions_(rank_reductions(lowering, rank)) {}
+  RankTasks(Lowering& lowering, int rank)
+      : lowering_(lowering), rank_(rank), reductions_(rank_reductions(lowering, rank)), host_(lowering, rank) {}
 
   void make() {
     const auto& row = lowering_.plan.schedule.order[rank_];
@@ -54,7 +56,11 @@ class RankTasks {
         add_parts(action, contains(reductions_.stages_ending_at[position], action.stage));
         continue;
       }
-      if (action.is_compute()) add_pass(action);
+      if (action.is_compute()) {
+        if (host_.any()) host_.before(position, last_pass_);
+        add_pass(action);
+        if (host_.any()) host_.after(position, last_pass_);
+      }
       if (action.kind == ActionKind::Offload || action.kind == ActionKind::Reload) add_host_copy(action);
       const auto& ending = reductions_.stages_ending_at[position];
       ended_.insert(ended_.end(), ending.begin(), ending.end());
@@ -387,6 +393,7 @@ class RankTasks {
   Lowering& lowering_;
   int rank_;
   RankReductions reductions_;
+  HostTraffic host_;
   std::map<std::pair<std::int64_t, bool>, std::int32_t> copy_programs_;  // by bytes and direction
   std::vector<int> with_gradients_;                                      // stages whose gradients exist
   int with_outputs_ = 0;                                                 // slices whose results wait for the end of the step
@@ -433,6 +440,7 @@ double updated_share(const Lowering& lowering, const HeldParameters& held) {
 // and the updated weights are copied back after it. All devices of the plan copy at once.
 Duration copies_of_step(const Lowering& lowering, int rank, const HeldParameters& held) {
   if (!lowering.scenario.offload.on_host_step() || held.elements() == 0) return Duration(0);
+  if (streams_weights(lowering.scenario, lowering.plan)) return Duration(0);  // they are tasks
   const int device = lowering.device(rank);
   const auto rate = [&](bool away) { return copy_rate(lowering, device, away, "an optimizer in the host's memory needs"); };
   Ticks hidden(0);
@@ -462,6 +470,11 @@ Duration streams_of_step(const Lowering& lowering, const HeldParameters& held, D
   return std::max(Duration(std::max(down, up)) - update, Duration(0));
 }
 
+// The whole model: of the first chain's stages.
+HeldParameters held_of_chain(const Lowering& lowering) {
+  return held_parameters(lowering, lowering.plan.schedule.chains.front());
+}
+
 }  // namespace
 
 Bandwidth stream_rate(const Lowering& lowering, bool away) {
@@ -486,7 +499,9 @@ Bandwidth copy_rate(const Lowering& lowering, int device, bool away, std::string
 std::int32_t add_optimizer_program(Lowering& lowering, int rank) {
   const std::vector<int>& stages = lowering.stages_of_rank(rank);
   const int type = stages.empty() ? 0 : lowering.stage(stages.front()).site;
-  const HeldParameters held = held_parameters(lowering, stages);
+  const bool streams = streams_weights(lowering.scenario, lowering.plan);  // each parameter once, wherever its stages run
+  const HeldParameters held = streams ? held_of_chain(lowering) : held_parameters(lowering, stages);
+  const int sharing = streams ? lowering.plan.pipeline : 1;  // the host steps them; a rank waits for its share
   Duration measured(0);
   for (const int s : stages) {
     const StageInfo& info = lowering.stage(s);
@@ -497,9 +512,9 @@ std::int32_t add_optimizer_program(Lowering& lowering, int rank) {
     return std::pair(part.elements - part.matrix_elements, part.tensors - part.matrix_tensors);
   };
   const auto [others, tensors] = by_element(held.others);
-  Breakdown cost = lowering.costs.optimizer(others, tensors, type);
+  Breakdown cost = lowering.costs.optimizer(others / sharing, tensors / sharing, type);
   if (const auto [experts, of_experts] = by_element(held.experts); experts > 0)
-    cost = cost + lowering.costs.expert_optimizer(experts, of_experts, type);
+    cost = cost + lowering.costs.expert_optimizer(experts / sharing, of_experts / sharing, type);
   if (held.matrix_elements() > 0)
     cost = cost + lowering.costs.around_update(held.others, held.experts, type) + matrix_step(lowering, rank).cost;
   const std::int32_t made = add_plain_program(

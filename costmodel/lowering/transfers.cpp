@@ -6,6 +6,7 @@
 #include "costmodel/cost/occupancy.hpp"
 #include "costmodel/lowering/lowering.hpp"
 #include "costmodel/plan/transfer_semantics.hpp"
+#include "schedule/walk.hpp"
 
 namespace panpipe {
 
@@ -95,6 +96,7 @@ void connect_forward(Lowering& lowering, std::int32_t task, const Action& action
   }
   for (const int e : lowering.edges_in[action.stage]) {
     const StageEdge& edge = lowering.edges[e];
+    if (edge.gradient && edge.bytes == 0) continue;  // of a backward that is cut apart
     add_input(lowering, task, producer_of(lowering, PassSlot::Forward, edge.from, action), edge.forward_link, false);
   }
 }
@@ -131,18 +133,56 @@ void connect_pass(Lowering& lowering, std::int32_t task, const Action& action) {
   }
 }
 
+// Copies that no action states.
+void connect_host(Lowering& lowering, std::int32_t task) {
+  TaskGraph& graph = lowering.graph;
+  const Task& of = graph.tasks[task];
+  if (const auto found = lowering.host_inputs.find(task); found != lowering.host_inputs.end())
+    for (const std::int32_t copy : found->second) graph.inputs.push_back({copy, -1});
+  if (of.kind == TaskKind::Optimizer)  // the host has all gradients
+    for (const std::int32_t copy : lowering.last_gradients)
+      if (copy >= 0) graph.inputs.push_back({copy, -1});
+  if (!std::binary_search(lowering.taken_from_host.begin(), lowering.taken_from_host.end(), task)) return;
+  const StageInfo& taker = lowering.stage(of.action.stage);
+  for (const std::vector<int>& chain : lowering.plan.schedule.chains) {
+    if (std::find(chain.begin(), chain.end(), of.action.stage) == chain.end()) continue;
+    for (const int s : chain) {
+      const StageInfo& info = lowering.stage(s);
+      const std::int32_t parked = lowering.task_of(PassSlot::Parked, s, of.action.microbatch, of.action.split);
+      if (parked >= 0 && info.first_unit < taker.end_unit && taker.first_unit < info.end_unit)
+        graph.inputs.push_back({parked, -1});
+    }
+  }
+}
+
 }  // namespace
 
 void make_stage_edges(Lowering& lowering) {
-  for (const auto& chain : lowering.plan.schedule.chains) {
+  const Products products(lowering.plan.schedule);
+  const auto add_edges = [&](const std::vector<int>& stages, bool forward, bool backward) {
     const std::size_t first = lowering.edges.size();
     for (const LengthSite& length : lowering.stages.front().lengths) {
       const WorkloadCost& workload = *length.cost;
-      const std::vector<StageLink> links = stage_links(workload.edges, stage_of_unit(lowering, chain, workload.units.size()));
+      std::vector<StageLink> links = stage_links(workload.edges, stage_of_unit(lowering, stages, workload.units.size()));
+      for (StageLink& link : links) {
+        if (!forward) link.bytes = 0;
+        if (!backward) link.gradient_bytes = 0, link.gradient = false;
+      }
+      std::erase_if(links, [&](const StageLink& link) { return !forward && !link.gradient; });
       if (lowering.edges.size() == first)
         for (const StageLink& link : links) lowering.edges.push_back({link, -1, -1});
       for (std::size_t e = 0; e < links.size(); ++e) lowering.edges[first + e].lengths.push_back(links[e]);
     }
+  };
+  for (const auto& chain : lowering.plan.schedule.chains) {
+    std::vector<int> forward, backward;
+    for (const int s : chain) {
+      if (products.runs_forward(s)) forward.push_back(s);
+      if (products.runs_backward(s)) backward.push_back(s);
+    }
+    const bool both = forward == backward;
+    add_edges(forward, true, both);
+    if (!both) add_edges(backward, false, true);
   }
   std::sort(lowering.edges.begin(), lowering.edges.end(),
             [](const StageEdge& a, const StageEdge& b) { return std::tie(a.from, a.to) < std::tie(b.from, b.to); });
@@ -154,7 +194,7 @@ void make_stage_edges(Lowering& lowering) {
     lowering.edges_out[edge.from].push_back(static_cast<int>(e));
     const int from = lowering.stage(edge.from).rank, to = lowering.stage(edge.to).rank;
     if (from == to) continue;
-    edge.forward_link = add_links(lowering, from, to, edge, &StageLink::bytes);
+    if (edge.bytes > 0 || !edge.gradient) edge.forward_link = add_links(lowering, from, to, edge, &StageLink::bytes);
     if (edge.gradient) edge.backward_link = add_links(lowering, to, from, edge, &StageLink::gradient_bytes);
   }
 }
@@ -182,6 +222,7 @@ void connect_tasks(Lowering& lowering) {
       part_before = task;
     }
     if (lowering.after[t].task >= 0) graph.inputs.push_back(lowering.after[t]);
+    connect_host(lowering, task);
     graph.tasks[t].first_input = first;
     graph.tasks[t].inputs = static_cast<std::int32_t>(graph.inputs.size()) - first;
   }

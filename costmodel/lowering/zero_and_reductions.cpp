@@ -12,6 +12,7 @@
 #include "costmodel/cluster/host_path.hpp"
 #include "costmodel/cost/occupancy.hpp"
 #include "costmodel/lowering/lowering.hpp"
+#include "costmodel/plan/streamed_weights.hpp"
 
 namespace panpipe {
 
@@ -333,7 +334,7 @@ HeldParameters summed_parameters(const Lowering& lowering, int rank) {
 }
 
 void make_shared_flows(Lowering& lowering) {
-  if (lowering.plan.pipeline == 1) return;
+  if (lowering.plan.pipeline == 1 || streams_weights(lowering.scenario, lowering.plan)) return;
   const bool copies = lowering.plan.schedule.chains.size() > 1;
   std::map<std::vector<std::int32_t>, HeldParameters> held_by_set;
   for (const auto& [key, entry] : parameter_holders(lowering)) {

@@ -10,15 +10,15 @@
 #include "costmodel/cost/zero_and_optimizer.hpp"
 #include "costmodel/plan/held_parameters.hpp"
 #include "costmodel/plan/model_costs.hpp"
+#include "costmodel/plan/streamed_weights.hpp"
 #include "costmodel/scenario/hosted_text.hpp"
 
 namespace panpipe {
 namespace {
 
-// Of one device of the rank, each parameter once.
-HeldParameters held_by_rank(const Plan& plan, const WorkloadCost& workload, int rank) {
+// Of one device of the rank, each parameter once, and none that was asked about.
+HeldParameters held_by_rank(const Plan& plan, const WorkloadCost& workload, int rank, FirstUses& first_use) {
   HeldParameters held;
-  FirstUses first_use;
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     if (plan.schedule.stage_to_rank[s] != rank) continue;
     for (int u = plan.stages[s].first_unit; u < plan.stages[s].end_unit; ++u)
@@ -42,8 +42,11 @@ std::vector<Bytes> hosted_state(const Scenario& scenario, const Plan& plan, cons
   const auto bytes_each = [&](const Degrees& of) { return optimizer / share(1, of) + weights / share(3, of); };
   const double others = bytes_each(plan), experts = bytes_each(degrees_of_experts(plan));
   std::vector<double> sums(scenario.cluster.node.size(), 0);
+  const bool streams = streams_weights(scenario, plan);  // one copy for all ranks
+  FirstUses first_use;
   for (int rank = 0; rank < plan.pipeline; ++rank) {
-    const HeldParameters held = held_by_rank(plan, model.units(scenario.cluster.devices.front().type), rank);
+    if (!streams) first_use = {};
+    const HeldParameters held = held_by_rank(plan, model.units(scenario.cluster.devices.front().type), rank, first_use);
     const double each = static_cast<double>(held.others.elements) * others + static_cast<double>(held.experts.elements) * experts;
     for (int replica = 0; replica < plan.replicas(); ++replica)
       for (int t = 0; t < plan.tensor; ++t)

@@ -16,6 +16,7 @@
 #include "costmodel/plan/model_costs.hpp"
 #include "costmodel/plan/partition.hpp"
 #include "costmodel/plan/pass_means.hpp"
+#include "costmodel/plan/slots.hpp"
 #include "schedule/find_family.hpp"
 #include "schedule/memory/memory_actions.hpp"
 
@@ -133,8 +134,27 @@ void check_lengths(const Scenario& scenario, const Plan& plan) {
                        scenario.framework.name));
 }
 
+// The stage at position k of each path gets slot k. What runs forwards alone leaves the inputs of its blocks, from which what
+// runs backwards makes the rest again.
+void cut_into_slots(const Scenario& scenario, const PlanRequest& request, const std::vector<SlotUnit>& units, SlotCounts slots,
+                    Plan& plan) {
+  if (!request.partition.empty() || !request.cuts.empty())
+    throw fault_at(
+        scenario, "partition",
+        fmt::format("schedule '{}' cuts forward and backward apart, which a partition cannot state", plan.schedule.name),
+        "leave partition out: the slots are balanced");
+  const std::vector<UnitRange> ranges =
+      at_key(scenario, "schedule", [&] { return slot_ranges(units, slots.forward, slots.backward); });
+  plan.stages.resize(plan.schedule.stages);
+  for (const auto& chain : plan.schedule.chains)
+    for (std::size_t k = 0; k < chain.size(); ++k) {
+      const bool turns = k == static_cast<std::size_t>(slots.forward);
+      plan.stages[chain[k]] = {ranges[k].first, ranges[k].end, turns ? Recompute::None : Recompute::Full, 0};
+    }
+}
+
 Plan plan_with_units(const Scenario& scenario, const PlanRequest& request, const std::vector<PartitionUnit>& units,
-                     const MeanCosts& mean_costs) {
+                     const MeanCosts& mean_costs, const std::function<std::vector<SlotUnit>()>& slot_units) {
   Plan plan{request.degrees, {}, {}, {}};
   check_requested_degrees(scenario, request.degrees);
   plan.devices = at_key(scenario, request.placement ? "placement" : "parallel",
@@ -145,6 +165,10 @@ Plan plan_with_units(const Scenario& scenario, const PlanRequest& request, const
     return schedule;
   });
   plan.lengths = plan_lengths(scenario, plan);
+  if (const SlotCounts slots = slot_counts(plan.schedule); slots.any()) {
+    cut_into_slots(scenario, request, slot_units(), slots, plan);
+    return plan;
+  }
   // Every forward path holds the whole model: the stage at position k of each path gets part k.
   const int parts = static_cast<int>(plan.schedule.chains.front().size());
   if (parts > static_cast<int>(units.size()))
@@ -167,15 +191,18 @@ Plan plan_with_units(const Scenario& scenario, const PlanRequest& request, const
 }
 
 // The weight of a unit in partitioning: its time on device and host, or without rates its work.
-Duration weight_of(const LoweringCosts& costs, const UnitCost& unit, int site, bool timed) {
+Duration weight_of(const LoweringCosts& costs, std::initializer_list<const PassCost*> passes, int site, bool timed) {
   Duration time(0);
   Flops work(0);
-  for (const PassCost* pass : {&unit.forward, &unit.input_gradient, &unit.weight_gradient}) {
+  for (const PassCost* pass : passes) {
     time += time_alone(costs, *pass, site);
     work += pass->breakdown.work;
   }
   const ComputeRate pretended(1e15);  // only ratios matter
   return timed ? time : work / pretended;
+}
+Duration weight_of(const LoweringCosts& costs, const UnitCost& unit, int site, bool timed) {
+  return weight_of(costs, {&unit.forward, &unit.input_gradient, &unit.weight_gradient}, site, timed);
 }
 
 }  // namespace
@@ -261,11 +288,17 @@ Plan make_plan(const Scenario& scenario, const PlanRequest& request, const Lower
   });
   std::vector<PartitionUnit> units;
   for (const UnitCost& unit : all) units.push_back({unit.name, unit.block, weight_of(costs, unit, site, timed)});
-  return plan_with_units(scenario, request, units, [&](int stages, bool each) {
+  const auto mean_costs = [&](int stages, bool each) {
     PassCosts means = mean_pass_costs(scenario.cluster, request, costs, site, stages);
     if (each && timed && stages <= static_cast<int>(units.size()))
       add_stage_costs(request, costs, site, cuts_of(scenario, request, units, stages), means);
     return means;
+  };
+  return plan_with_units(scenario, request, units, mean_costs, [&] {
+    std::vector<SlotUnit> slots;
+    for (const UnitCost& unit : all)
+      slots.push_back({unit.block, weight_of(costs, {&unit.forward}, site, timed), weight_of(costs, unit, site, timed)});
+    return slots;
   });
 }
 

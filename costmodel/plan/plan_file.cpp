@@ -13,6 +13,7 @@
 #include "costmodel/plan/check.hpp"
 #include "costmodel/plan/most_recompute.hpp"
 #include "costmodel/plan/partition.hpp"
+#include "costmodel/plan/slots.hpp"
 #include "costmodel/scenario/read_parts.hpp"
 #include "costmodel/scenario/recompute_modes.hpp"
 #include "schedule/find_family.hpp"
@@ -237,11 +238,26 @@ std::vector<int> ordered_lengths(const Node* node, ReadLog& log, const Scenario&
   return lengths;
 }
 
-// Every forward path must hold each unit once, in order.
+// Every forward path must hold each unit once, in order; and what comes behind its turn each unit before that.
 void check_cover(const Node& node, const Plan& plan, int units) {
+  const int forward = slot_counts(plan.schedule).forward;
   for (const auto& chain : plan.schedule.chains) {
     int next = 0;
-    for (const int s : chain) {
+    std::vector<int> path = chain;
+    if (forward > 0) {
+      const auto back = path.begin() + forward + 1;
+      const int turn = plan.stages[chain[forward]].first_unit;
+      int end = turn;
+      for (auto s = back; s != path.end(); ++s) {
+        if (plan.stages[*s].end_unit != end)
+          throw InputError({diagnostic_at(node, fmt::format("stage {} ends at unit {}, but the stage before it starts at unit {}",
+                                                            *s, plan.stages[*s].end_unit, end))});
+        end = plan.stages[*s].first_unit;
+      }
+      if (end != 0) throw InputError({diagnostic_at(node, fmt::format("the backward ends at unit {}, not at the first", end))});
+      path.erase(back, path.end());
+    }
+    for (const int s : path) {
       const StagePlan& stage = plan.stages[s];
       if (stage.first_unit != next)
         throw InputError({diagnostic_at(node, fmt::format("stage {} starts at unit {}, but the stage before it ends at unit {}",

@@ -107,7 +107,7 @@ class Walk {
   }
 
   PathTime composition(const Task& task) {
-    if (task.lane == Lane::Copy) {
+    if (task.kind == TaskKind::Offload || task.kind == TaskKind::Reload) {
       PathTime copied;
       part(copied.of, Direction::Node) = graph_.programs[task.program].duration.base();
       return copied;

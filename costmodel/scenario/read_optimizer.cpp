@@ -167,7 +167,9 @@ const std::vector<BoundKey<HostedState>>& offload_rows() {
              .meaning = "`cpu`: sums over microbatches lie in the host's memory, and each backward adds to them",
              .page = page}),
       bound(&HostedState::parameters, places,
-            {.name = "parameters", .meaning = "`cpu`, under ZeRO 3: so do the shards of the weights; `auto`: `plan` decides"}),
+            {.name = "parameters",
+             .meaning = "`cpu`: so do the weights: under ZeRO 3 their shards, without replicas what comes for the turn of a stage; "
+                        "`auto`: `plan` decides"}),
       BoundKey<HostedState>{{.name = "blocks",
                              .forms = {form::whole(0)},
                              .words = {"all"},
@@ -424,12 +426,16 @@ void read_offload(MapReader& reader, Scenario& scenario) {
   if (offload.on_host_step() && of_matrices(scenario.optimizer))
     log.error(*map.find("optimizer"), fmt::format("how long a host takes for a step of {} is not known", scenario.optimizer.name),
               "leave offload.optimizer out, or name adam or adamw");
-  if (offload.parameters && scenario.degrees.zero < 3)
-    log.error(
-        *map.find("parameters"),
-        fmt::format("parameters come from the host as they are gathered, block by block, and zero is {}", scenario.degrees.zero),
-        "state 'parallel: {zero: 3}', or leave offload.parameters out");
-  else if (offload.parameters && scenario.degrees.data * scenario.degrees.context == 1)
+  const bool replicas = scenario.degrees.data * scenario.degrees.context > 1;
+  if (offload.parameters && scenario.degrees.zero < 3 && replicas)
+    log.error(*map.find("parameters"),
+              fmt::format("parameters of replicas come from the host as they are gathered, block by block, and zero is {}",
+                          scenario.degrees.zero),
+              "state 'parallel: {zero: 3}', or leave offload.parameters out");
+  else if (offload.parameters && scenario.degrees.zero < 3 && !offload.optimizer && scenario.optimizer.name != "none")
+    log.error(*map.find("parameters"), "gradients go to the weights in the host's memory, and the optimizer is on the devices",
+              "state 'offload: {optimizer: cpu, parameters: cpu}', or leave offload.parameters out");
+  else if (offload.parameters && scenario.degrees.zero >= 3 && !replicas)
     log.error(*map.find("parameters"), "parameters come from the host as they are gathered, and data 1 gathers nothing",
               "state parallel.data, or leave offload.parameters out");
 }
