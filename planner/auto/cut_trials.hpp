@@ -1,6 +1,7 @@
 // Estimates of one configuration with other cuts, or with other recompute of its stages. Internal to this folder.
 #pragma once
 
+#include "costmodel/plan/slots.hpp"
 #include "planner/auto/exact.hpp"
 
 namespace panpipe::planner {
@@ -13,7 +14,7 @@ inline bool chosen(const Configuration& c) { return !form_of(c).name.empty(); }
 class CutTrials {
  public:
   CutTrials(Evaluator& evaluator, const Configuration& configuration);
-  bool possible() const { return few_.plan && few_.plan->schedule.chains.size() == 1; }
+  bool possible() const { return few_.plan && few_.plan->schedule.chains.size() == 1 && !slot_counts(few_.plan->schedule).any(); }
   const Plan& balanced() const { return *few_.plan; }
   const UnitSums& sums() const { return evaluator_.sums(few_.configuration); }
 

@@ -169,7 +169,7 @@ std::vector<std::pair<std::string, std::string>> settings_of(const Exact& exact,
   if (chosen(c)) settings.emplace_back(c.held > 0 ? "schedule.name" : "schedule", std::string(form.name));
   if (c.held > 0) settings.emplace_back("schedule.memory", std::to_string(c.held));
   if (form.open_chunks()) settings.emplace_back("parallel.virtual_stages", std::to_string(c.virtual_stages));
-  if (exact.plan && exact.plan->schedule.chains.size() == 1) {
+  if (exact.plan && exact.plan->schedule.chains.size() == 1 && !slot_counts(exact.plan->schedule).any()) {
     std::vector<int> cuts;
     for (const int stage : exact.plan->schedule.chains.front())
       if (const int first = exact.plan->stages[stage].first_unit; first > 0) cuts.push_back(first);

@@ -13,6 +13,7 @@
 #include "costmodel/scenario/trainer.hpp"
 #include "planner/auto/finalists.hpp"
 #include "planner/auto/recompute_sets.hpp"
+#include "planner/auto/streamed.hpp"
 #include "planner/methods.hpp"
 
 namespace panpipe::planner {
@@ -21,6 +22,7 @@ namespace {
 struct Place {
   HostedState state;
   std::string activations;  // the schedule's option; empty: as the scenario states
+  bool streamed = false;    // weights come for the turn of a stage, not with ZeRO 3's gathers
 };
 
 bool has_host_paths(const Scenario& scenario, std::string& obstacle) {
@@ -89,8 +91,16 @@ std::vector<Place> places_of(const Experiment& experiment, OpenOffload open, std
   return places;
 }
 
+// Whether plans whose weights come for a turn are searched too.
+bool streams_too(const Scenario& scenario, OpenOffload open) {
+  std::string obstacle;
+  return open.parameters && state_obstacle(scenario).empty() && has_host_paths(scenario, obstacle) &&
+         trainer_of(scenario).runs_schedule("roundpipe");
+}
+
 std::string words_of(const Place& place) {
   std::string words = hosted_text(place.state);
+  if (place.streamed) return words + ", which come for the turn of a stage";
   if (!place.activations.empty())
     words += fmt::format("{}activations in the host's memory ({})", words.empty() ? "" : " and ", place.activations);
   return words.empty() ? "without offload" : words;
@@ -100,7 +110,8 @@ Answer search_at(const Place& place, OpenOffload open, const Experiment& experim
   Scenario scenario = experiment.scenario;
   scenario.offload = place.state;
   if (!place.activations.empty()) scenario.schedule.options["offload"] = place.activations;
-  Answer answer = search_recompute(Experiment(std::move(scenario)), options);
+  const Experiment there(std::move(scenario));
+  Answer answer = place.streamed ? search_streamed(there, options) : search_recompute(there, options);
   for (Candidate& candidate : answer.candidates) {
     if (open.optimizer) candidate.settings.emplace_back("offload.optimizer", place.state.optimizer ? "cpu" : "none");
     if (open.parameters) candidate.settings.emplace_back("offload.parameters", place.state.parameters ? "cpu" : "none");
@@ -144,7 +155,9 @@ Answer search_offload(const Experiment& experiment, const SearchOptions& options
   Answer answer;
   SearchState all;
   std::vector<std::string> notes, found, notes_of_best;
-  for (const Place& place : places_of(experiment, open, notes)) {
+  std::vector<Place> places = places_of(experiment, open, notes);
+  if (streams_too(experiment.scenario, open)) places.push_back({{true, true}, "", true});
+  for (const Place& place : places) {
     if (!found.empty() && options.stopped()) break;
     Answer next = search_at(place, open, experiment, options);
     all = found.empty() ? next.search : merged(all, next.search);

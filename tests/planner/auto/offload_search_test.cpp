@@ -87,6 +87,25 @@ TEST(OffloadSearch, ActivationsMayLeave) {
   EXPECT_EQ(*figure_named(best.metrics, "step_time_s"), metrics_again.step_time_s) << best.summary;
 }
 
+// Of a node whose cards are small; the answer can be written down and estimated again.
+TEST(OffloadSearch, WeightsMayComeForATurn) {
+  const std::vector<std::string> open = {"schedule=auto", "recompute=auto", "batch={micro: auto, microbatches: 32}"};
+  const Answer answer = answer_of(four_4090(kOpen, open));
+  ASSERT_FALSE(answer.candidates.empty()) << answer.reason;
+  EXPECT_THAT(answer.notes, Contains(HasSubstr("which come for the turn of a stage: the best is pipeline 4")));
+  int streamed = 0;
+  for (const Candidate& candidate : answer.candidates) {
+    if (candidate.schedule != "roundpipe") continue;
+    ++streamed;
+    std::vector<std::string> overrides = open;
+    for (const auto& [key, value] : candidate.settings) overrides.push_back(key + "=" + value);
+    const Experiment again(four_4090(kOpen, overrides));
+    const Metrics metrics_again = metrics(estimate(answered(again.scenario, again.plan(""), again.model)));
+    EXPECT_EQ(*figure_named(candidate.metrics, "step_time_s"), metrics_again.step_time_s) << candidate.summary;
+  }
+  EXPECT_GT(streamed, 0);
+}
+
 // nanotron keeps no state in the host's memory, and torchtitan none but all of it.
 TEST(OffloadSearch, TrainersAreAsked) {
   const Answer nanotron = answer_of(four_4090(kOpen + std::string("trainer: nanotron\n"), {"recompute=auto"}));
