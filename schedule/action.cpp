@@ -7,9 +7,9 @@
 namespace panpipe {
 
 std::string_view name_of(ActionKind kind) {
-  static constexpr std::array<std::string_view, 16> kNames = {"F",       "I",      "W",      "B",       "R",       "SEND_F",
-                                                              "RECV_F",  "SEND_B", "RECV_B", "UNSHARD", "RESHARD", "REDUCE_GRAD",
-                                                              "OFFLOAD", "RELOAD", "OPT",    "SYNC"};
+  static constexpr std::array<std::string_view, kActionKinds> kNames = {
+      "F",       "I",           "W",       "B",      "R",   "SEND_F", "RECV_F", "SEND_B", "RECV_B", "UNSHARD",
+      "RESHARD", "REDUCE_GRAD", "OFFLOAD", "RELOAD", "OPT", "SYNC",   "E",      "S",      "T",      "G"};
   const auto index = static_cast<std::size_t>(kind);
   PANPIPE_CHECK(index < kNames.size(), "an action of no kind");
   return kNames[index];

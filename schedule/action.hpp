@@ -1,6 +1,7 @@
 // One entry of a schedule.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -24,7 +25,12 @@ enum class ActionKind : std::uint8_t {
   Reload,  // stage + microbatch
   Opt,
   Sync,  // no stage
+  E,
+  S,
+  T,
+  G,  // a rank's share of the vocabulary: embedding, head forward, head backward, embedding's gradient; stage = the rank's first
 };
+constexpr std::size_t kActionKinds = static_cast<std::size_t>(ActionKind::G) + 1;
 
 // How a bracketed run of actions overlaps: "(0F1;3B0)OVERLAP_F_B". PyTorch defines OverlapFB; the others are ours.
 enum class GroupKind : std::uint8_t { None, OverlapFB, OverlapFW, OverlapFF, Overlap };
@@ -40,8 +46,9 @@ struct Action {
   std::int32_t microbatch = -1;
 
   bool operator==(const Action&) const = default;
-  std::size_t cell_size() const { return group_size > 1 ? group_size : 1; }  // actions of the cell that starts here
-  bool is_compute() const { return kind <= ActionKind::R; }
+  std::size_t cell_size() const { return group_size > 1 ? group_size : 1; }              // actions of the cell that starts here
+  bool is_compute() const { return kind <= ActionKind::R; }                              // a pass of a stage
+  bool is_vocabulary() const { return kind >= ActionKind::E && kind <= ActionKind::G; }  // a pass of a share of the vocabulary
 };
 
 std::string_view name_of(ActionKind kind);   // "F", "SEND_F", "REDUCE_GRAD", ...

@@ -115,8 +115,8 @@ class WaitTexts {
 
 // The missing product, and the rank that should make it.
 RankWait wait_for(const Schedule& schedule, const Products& products, const Products::Product& p, std::size_t at) {
-  static constexpr std::array<ActionKind, Products::kKinds> kMakers = {ActionKind::F, ActionKind::B, ActionKind::SendF,
-                                                                       ActionKind::SendB};
+  static constexpr std::array<ActionKind, Products::kKinds> kMakers = {
+      ActionKind::F, ActionKind::B, ActionKind::SendF, ActionKind::SendB, ActionKind::E, ActionKind::S, ActionKind::T};
   RankWait wait{at, text_of(kMakers[p.kind], p.stage, p.microbatch, p.split), schedule.stage_to_rank[p.stage], std::nullopt};
   const std::size_t number = products.number(p.kind, p.stage, p.microbatch, p.split);
   const auto& row = schedule.order[wait.wanted_rank];

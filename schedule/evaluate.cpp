@@ -44,7 +44,7 @@ std::optional<ScheduleEvaluation> evaluate_if_it_ends(const Schedule& schedule, 
     double start = free_at[rank], length = 0;
     for (std::size_t i = 0; i < count; ++i) {
       length += cost_of(actions[i], costs);
-      if (!actions[i].is_compute()) continue;
+      if (!actions[i].is_compute() && !actions[i].is_vocabulary()) continue;
       products.for_inputs(actions[i], false, schedule.stage_to_rank, [&](const Products::Product& input) {
         const bool away = schedule.stage_to_rank[input.stage] != rank_number;
         double ready = made_at[products.number(input.kind, input.stage, input.microbatch, input.split)];
@@ -59,7 +59,7 @@ std::optional<ScheduleEvaluation> evaluate_if_it_ends(const Schedule& schedule, 
       parking.ran(actions[i]);
       result.times[rank][first + i] = {start, end};
     }
-    if (!actions[0].is_compute()) return;
+    if (!actions[0].is_compute() && !actions[0].is_vocabulary()) return;
     free_at[rank] = end;
     result.busy[rank] += length;
     if (first_start[rank] < 0) first_start[rank] = start;

@@ -53,7 +53,7 @@ class RowChecker {
   void report(std::string message) { report(rank_, position_, to_text(*action_), std::move(message)); }
 
   static bool is_on_microbatch(ActionKind kind) {
-    return kind <= ActionKind::RecvB || kind == ActionKind::Offload || kind == ActionKind::Reload;
+    return kind <= ActionKind::RecvB || kind == ActionKind::Offload || kind == ActionKind::Reload || kind >= ActionKind::E;
   }
 
   // Cell of an action that stood earlier, -1 when there was none.
@@ -79,6 +79,10 @@ class RowChecker {
       return false;
     }
     if (!is_on_microbatch(a.kind)) return true;
+    if (a.is_vocabulary() && a.stage != rank_) {
+      report(fmt::format("is named after the first stage of its rank: {}", text_of(a.kind, rank_, a.microbatch, a.split)));
+      return false;
+    }
     if (a.microbatch < 0 || a.microbatch >= products_.microbatches()) {
       report(fmt::format("microbatch {} does not exist: there are {}, numbered from 0", a.microbatch, products_.microbatches()));
       return false;
@@ -181,6 +185,12 @@ class RowChecker {
       case ActionKind::Reload:
         require(ActionKind::Offload, "which it undoes");
         break;
+      case ActionKind::T:
+        require(ActionKind::S, "whose logits it reads");
+        break;
+      case ActionKind::G:
+        require(ActionKind::E, "whose rows it adds gradients to");
+        break;
       case ActionKind::ReduceGrad:
         if (weights_done_[a.stage] < weight_passes())
           report(fmt::format("comes before the last weight gradient of stage {}", a.stage));
@@ -252,6 +262,11 @@ class RowChecker {
     for (int stage = 0; stage < schedule_.stages; ++stage)
       for (int m = 0; m < products_.microbatches(); ++m)
         for (int k = 0; k < schedule_.splits; ++k) check_place(stage, m, schedule_.splits > 1 ? k : -1);
+    for (int rank = 0; rank < schedule_.ranks && schedule_.vocabulary_barriers > 0; ++rank)
+      for (int m = 0; m < products_.microbatches(); ++m)
+        for (const ActionKind kind : {ActionKind::E, ActionKind::S, ActionKind::T, ActionKind::G})
+          if (cell_of(kind, rank, m, -1) < 0)
+            report(rank, -1, text_of(kind, rank, m, -1), "is missing: every rank runs E, S, T and G of a vocabulary that is cut");
   }
 
   void check_place(int stage, int m, int split) {
@@ -277,7 +292,7 @@ class RowChecker {
   bool receives_;
   int rank_ = 0, position_ = -1;
   const Action* action_ = nullptr;
-  std::array<Table, 16> cell_;  // per kind: cell of each place, -1 = not yet; empty until the kind appears
+  std::array<Table, kActionKinds> cell_;  // per kind: cell of each place, -1 = not yet; empty until the kind appears
   std::vector<int> weights_done_, weights_of_rank_, stages_of_rank_;
   std::vector<ScheduleProblem> problems_;
 };
@@ -299,6 +314,17 @@ std::string shape_fault(const Schedule& s) {
     }
   for (std::size_t stage = 0; stage < stages; ++stage)
     if (times[stage] != 1) return fmt::format("stage {} is in {} chains, not in one", stage, times[stage]);
+  const bool cut = std::any_of(s.order.begin(), s.order.end(), [](const auto& row) {
+    return std::any_of(row.begin(), row.end(), [](const Action& action) { return action.is_vocabulary(); });
+  });
+  if (cut != (s.vocabulary_barriers > 0))
+    return cut ? "passes E, S, T, G need the number of their barriers" : "barriers of a vocabulary that no pass cuts";
+  if (cut && (s.vocabulary_barriers > 2 || s.chains.size() > 1 || s.splits > 1 || s.stages < s.ranks))
+    return "a vocabulary is cut with 1 or 2 barriers, in one chain, without sequence splits";
+  for (int rank = 0; cut && rank < s.ranks; ++rank)
+    if (s.stage_to_rank[static_cast<std::size_t>(rank)] != rank)
+      return fmt::format("a vocabulary is cut over ranks whose first stages have their numbers: stage {} is on rank {}", rank,
+                         s.stage_to_rank[static_cast<std::size_t>(rank)]);
   if (s.microbatches % static_cast<int>(s.chains.size()) != 0)
     return fmt::format("{} microbatches do not divide over {} chains", s.microbatches, s.chains.size());
   return "";

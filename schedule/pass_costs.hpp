@@ -20,6 +20,10 @@ inline double cost_of(ActionKind kind, const PassCosts& costs) {
       return costs.W;
     case ActionKind::B:
       return costs.B.value_or(costs.I + costs.W);
+    case ActionKind::S:
+      return costs.S;
+    case ActionKind::T:
+      return costs.T;
     case ActionKind::Offload:
       return costs.offload;
     case ActionKind::Reload:

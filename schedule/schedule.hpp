@@ -20,6 +20,9 @@ struct Schedule {
   int microbatches = 0;
   int stages = 0;
   int splits = 1;  // sequence splits
+  // Embedding and head are cut over all ranks (vocabulary.hpp): 1 or 2 exchanges between a microbatch's last forward and its
+  // first backward. 0: stages hold them whole, and there are no passes E, S, T, G.
+  int vocabulary_barriers = 0;
   std::vector<int> stage_to_rank;
   std::vector<std::vector<int>> chains;    // forward paths: ordered stages
   std::vector<std::vector<Action>> order;  // per rank; groups are flattened as in action.hpp
@@ -40,6 +43,7 @@ struct PassCosts {
   double comm = 0;                 // delay of an input from another rank
   double offload = 1;              // moving one activation to the host, on the rank's copy lane
   std::optional<double> reload{};  // moving it back; defaults to offload
+  double S = 0.5, T = 0.5;         // passes of a rank's share of the head; those of the embedding take no time
   double waiting = 1;              // share of an activation that stays from I to W; scales the copies made in between
   // Costs of each stage, if stages differ; they replace F, I and W above. Empty = all alike.
   struct Stage {

@@ -65,8 +65,9 @@ PassCosts parse_pass_costs(const std::string& text) {
     const std::vector<double> values = parse_cost_list(item, equals < item.size() ? item.substr(equals + 1) : "", each);
     if (!given.emplace(key, values).second)
       throw option_fault(kCosts, fmt::format("{} is given twice", key), "", code::kRepeated);
-    if (!each && key != "B" && key != "comm" && key != "offload" && key != "reload")
-      throw unknown_choice(kCosts, key, {"F", "I", "W", "B", "comm", "offload", "reload"});
+    static const std::vector<std::string> kOnes = {"B", "S", "T", "comm", "offload", "reload"};
+    if (!each && std::find(kOnes.begin(), kOnes.end(), key) == kOnes.end())
+      throw unknown_choice(kCosts, key, {"F", "I", "W", "B", "S", "T", "comm", "offload", "reload"});
   }
   const auto set = [&](const char* key, auto& cost) {
     if (const auto found = given.find(key); found != given.end()) cost = found->second.front();
@@ -75,6 +76,8 @@ PassCosts parse_pass_costs(const std::string& text) {
   set("I", costs.I);
   set("W", costs.W);
   set("B", costs.B);
+  set("S", costs.S);
+  set("T", costs.T);
   set("comm", costs.comm);
   set("offload", costs.offload);
   set("reload", costs.reload);

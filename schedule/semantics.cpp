@@ -108,7 +108,7 @@ class TransferRun {
     if (is_copy(first.kind)) parking_.run(first, number, rank.now);
     for (std::size_t i = rank.at; i < end; ++i) rank.now = std::max(rank.now, parking_.back(row[i]));
     for (; rank.at < end; ++rank.at) {
-      if (row[rank.at].is_compute()) rank.now += cost_of(row[rank.at], costs_);
+      if (row[rank.at].is_compute() || row[rank.at].is_vocabulary()) rank.now += cost_of(row[rank.at], costs_);
       parking_.ran(row[rank.at]);
     }
   }

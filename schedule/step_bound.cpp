@@ -14,7 +14,9 @@ namespace {
 
 // The problem that the order solves, if its stages lie as the search knows it.
 std::optional<search::OrderProblem> problem_of_order(const Schedule& schedule, const PassCosts& costs, int held) {
-  if (schedule.chains.size() != 1 || schedule.splits > 1 || schedule.stages % schedule.ranks != 0) return std::nullopt;
+  if (schedule.vocabulary_barriers > 0 || schedule.chains.size() != 1 || schedule.splits > 1 ||
+      schedule.stages % schedule.ranks != 0)
+    return std::nullopt;
   for (int stage = 0; stage < schedule.stages; ++stage)
     if (schedule.chains[0][stage] != stage) return std::nullopt;
   search::OrderProblem problem =
@@ -34,7 +36,7 @@ double bound_by_work(const Schedule& schedule, const PassCosts& costs) {
   std::vector<double> work(ranks, 0), head(ranks, std::numeric_limits<double>::infinity());
   for (std::size_t r = 0; r < ranks; ++r)
     for (const Action& action : schedule.order[r])
-      if (action.is_compute() && action.kind != ActionKind::R) work[r] += cost_of(action, costs);
+      if ((action.is_compute() && action.kind != ActionKind::R) || action.is_vocabulary()) work[r] += cost_of(action, costs);
   const Products products(schedule);
   for (const std::vector<int>& chain : schedule.chains) {
     double at = 0;

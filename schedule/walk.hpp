@@ -19,15 +19,19 @@ enum class Way : std::uint8_t { Forth, Turn, Back };
 std::vector<Way> ways_of_stages(const Schedule& schedule);
 
 // The products that actions pass to each other, numbered densely: the activation and the gradient that a stage makes of a
-// microbatch (or slice), and the message of a send.
+// microbatch (or slice), the message of a send, and a rank's parts of a cut vocabulary's embedding, logits and gradient.
 class Products {
  public:
-  enum Kind : std::int32_t { Activation, Gradient, SentActivation, SentGradient, kKinds };
+  enum Kind : std::int32_t { Activation, Gradient, SentActivation, SentGradient, Embedded, Logits, HeadGradient, kKinds };
 
   // The schedule's shape must be sound (every stage in one chain, microbatches a multiple of the chains).
   explicit Products(const Schedule& schedule)
       : splits_(schedule.splits),
         microbatches_(schedule.microbatches / static_cast<int>(schedule.chains.size())),
+        barriers_(schedule.vocabulary_barriers),
+        ranks_(schedule.ranks),
+        first_(schedule.chains.front().empty() ? 0 : schedule.chains.front().front()),
+        last_(schedule.chains.front().empty() ? 0 : schedule.chains.front().back()),
         previous_(static_cast<std::size_t>(schedule.stages), -1),
         next_(static_cast<std::size_t>(schedule.stages), -1),
         turn_(ways_of_stages(schedule)) {
@@ -39,7 +43,7 @@ class Products {
     per_kind_ = static_cast<std::size_t>(schedule.stages) * static_cast<std::size_t>(microbatches_ * splits_);
   }
 
-  std::size_t count() const { return per_kind_ * kKinds; }
+  std::size_t count() const { return per_kind_ * (barriers_ > 0 ? kKinds : Embedded); }
   int microbatches() const { return microbatches_; }  // of each chain
   // Along the path of forwards; -1 = none.
   int previous(int stage) const { return runs_forward(stage) ? previous_[stage] : -1; }
@@ -81,6 +85,7 @@ class Products {
         if (const int from = previous(a.stage); from >= 0 && !(receives && away(from)))
           use(Product{Activation, from, a.microbatch, a.split});
         if (a.split > 0) use(Product{Activation, a.stage, a.microbatch, a.split - 1});
+        if (barriers_ > 0 && previous(a.stage) < 0) for_all_ranks(Embedded, a, use);
         break;
       case ActionKind::I:
       case ActionKind::B:
@@ -88,6 +93,16 @@ class Products {
         if (const int from = gradient_from(a.stage); from >= 0 && !(receives && away(from)))
           use(Product{Gradient, from, a.microbatch, a.split});
         if (a.split >= 0 && a.split + 1 < splits_) use(Product{Gradient, a.stage, a.microbatch, a.split + 1});
+        if (barriers_ > 0 && next(a.stage) < 0) for_all_ranks(barriers_ == 1 ? Logits : HeadGradient, a, use);
+        break;
+      case ActionKind::S:
+        use(Product{Activation, last_, a.microbatch, a.split});
+        break;
+      case ActionKind::T:
+        for_all_ranks(Logits, a, use);
+        break;
+      case ActionKind::G:
+        use(Product{Gradient, first_, a.microbatch, a.split});
         break;
       case ActionKind::W:
       case ActionKind::SendB:
@@ -122,6 +137,12 @@ class Products {
         return number(SentActivation, a.stage, a.microbatch, a.split);
       case ActionKind::SendB:
         return number(SentGradient, a.stage, a.microbatch, a.split);
+      case ActionKind::E:
+        return number(Embedded, a.stage, a.microbatch, a.split);
+      case ActionKind::S:
+        return number(Logits, a.stage, a.microbatch, a.split);
+      case ActionKind::T:
+        return number(HeadGradient, a.stage, a.microbatch, a.split);
       default:
         return count();
     }
@@ -133,8 +154,14 @@ class Products {
     while (turn_[stage] != Way::Forth) stage = previous_[stage];
     return stage;
   }
+  // A vocabulary's passes are named after the first stage of their rank, which has the rank's number.
+  template <class Use>
+  void for_all_ranks(Kind kind, const Action& a, Use&& use) const {
+    for (int rank = 0; rank < ranks_; ++rank) use(Product{kind, rank, a.microbatch, a.split});
+  }
 
   int splits_, microbatches_;
+  int barriers_, ranks_, first_, last_;
   std::vector<int> previous_, next_;
   std::vector<Way> turn_;  // per stage; empty if every stage runs both
   std::size_t per_kind_ = 0;

@@ -11,6 +11,7 @@
 #include "schedule/limits.hpp"
 #include "schedule/memory/memory_actions.hpp"
 #include "schedule/order_building.hpp"
+#include "schedule/vocabulary.hpp"
 
 namespace panpipe {
 
@@ -89,6 +90,7 @@ void check_options_of(const ScheduleFamily& family, const ScheduleOptions& optio
   std::vector<std::string> all;
   for (const auto& option : family.options) all.emplace_back(option.first);
   for (const auto& option : memory_options()) all.emplace_back(option.first);
+  for (const auto& option : vocabulary_options()) all.emplace_back(option.first);
   const std::string known = fmt::format("; there are {}", fmt::join(all, ", "));
   for (const auto& option : options)
     if (std::find(all.begin(), all.end(), option.first) == all.end())
@@ -123,6 +125,7 @@ Schedule make_schedule(std::string_view name, int ranks, int microbatches, const
   if (const std::string why = family.refused(ranks, microbatches, options); !why.empty()) throw InputError(why);
   Schedule schedule = family.searched() ? std::get<ScheduleFamily::Searched>(family.generate)(ranks, microbatches, options, costs)
                                         : std::get<ScheduleFamily::Fixed>(family.generate)(ranks, microbatches, options);
+  if (cuts_vocabulary(options)) schedule = with_vocabulary_passes(std::move(schedule), family.name, options);
   return apply_memory_options(std::move(schedule), options, costs);
 }
 

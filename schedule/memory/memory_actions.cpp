@@ -116,6 +116,9 @@ Schedule with_memory_actions(Schedule schedule, const ScheduleOptions& options, 
   if (offload == "none" && (waiting || stagger > 1))
     throw InputError("options 'offload_waiting' and 'offload_stagger' need offload=selective or offload=full");
   if (!recompute.any && offload == "none") return schedule;
+  if (schedule.vocabulary_barriers > 0)
+    throw InputError(
+        "options 'recompute' and 'offload' place no actions among the passes of a vocabulary that is cut over the stages");
   if (!check_schedule(schedule).empty()) return schedule;  // the caller's own check reports what is wrong
   if (recompute.any) schedule = add_recompute(schedule, costs, recompute.stages);
   if (offload == "none") return schedule;

@@ -268,6 +268,9 @@ class CsvReader {
     schedule_.stages = shape.stages;
     schedule_.microbatches = shape.microbatches;
     schedule_.splits = shape.splits;
+    for (const auto& row : schedule_.order)
+      if (std::any_of(row.begin(), row.end(), [](const Action& a) { return a.is_vocabulary(); }))
+        schedule_.vocabulary_barriers = stated("vocabulary_barriers", 1);
     schedule_.stage_to_rank = std::move(shape.stage_to_rank);
     schedule_.chains = std::move(shape.chains);
   }

@@ -30,12 +30,11 @@ Takes takes(ActionKind kind) {
   }
 }
 
-constexpr int kKinds = 16;
 constexpr std::int32_t kTooLarge = 1'000'000'000;  // leaves room for sums in 32 bits
 
 std::optional<ActionKind> find_kind(std::string_view name) {
-  for (int i = 0; i < kKinds; ++i)
-    if (name_of(static_cast<ActionKind>(i)) == name) return static_cast<ActionKind>(i);
+  for (std::size_t i = 0; i < kActionKinds; ++i)
+    if (const auto kind = static_cast<ActionKind>(i); name_of(kind) == name) return kind;
   return std::nullopt;
 }
 
@@ -113,9 +112,9 @@ class CellParser {
     if (name.empty())
       return fail(name_at, fmt::format("'{}' is no action", text_.substr(first, stop - first)),
                   "an action is a stage, a pass and a microbatch, such as 2F0");
-    return fail(
-        name_at, fmt::format("unknown action '{}'", name),
-        "actions are F, I, W, B, R, SEND_F, RECV_F, SEND_B, RECV_B, UNSHARD, RESHARD, REDUCE_GRAD, OFFLOAD, RELOAD, OPT, SYNC");
+    return fail(name_at, fmt::format("unknown action '{}'", name),
+                "actions are F, I, W, B, R, SEND_F, RECV_F, SEND_B, RECV_B, UNSHARD, RESHARD, REDUCE_GRAD, OFFLOAD, RELOAD, OPT, "
+                "SYNC, E, S, T, G");
   }
 
   bool microbatch(std::string_view name, std::size_t stop, Action& action) {

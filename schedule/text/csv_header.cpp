@@ -49,9 +49,9 @@ class HeaderReader {
         const std::size_t equals = std::min(item.find('='), item.size());
         const std::string key(item.substr(0, equals));
         const auto value = equals < item.size() ? read_number(item.substr(equals + 1)) : std::nullopt;
-        if (key != "ranks" && key != "microbatches" && key != "stages" && key != "seq_splits") {
+        if (key != "ranks" && key != "microbatches" && key != "stages" && key != "seq_splits" && key != "vocabulary_barriers") {
           add_fault_(line, column, fmt::format("unknown key '{}' of #pipeline", key),
-                     "keys are ranks, microbatches, stages, seq_splits");
+                     "keys are ranks, microbatches, stages, seq_splits, vocabulary_barriers");
         } else if (!value || *value < 1) {
           add_fault_(line, column, fmt::format("'{}' of #pipeline must be a whole number from 1", key),
                      fmt::format("write {}=4", key));

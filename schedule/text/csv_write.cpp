@@ -29,6 +29,10 @@ void require_torch_can(const Schedule& schedule) {
         case ActionKind::Reload:
         case ActionKind::Opt:
         case ActionKind::Sync:
+        case ActionKind::E:
+        case ActionKind::S:
+        case ActionKind::T:
+        case ActionKind::G:
           refuse(fmt::format("{} (rank {})", to_text(action), rank));
         default:
           break;
@@ -42,6 +46,7 @@ std::string header(const Schedule& schedule) {
   if (shape.stages != schedule.stages || shape.microbatches * chains != schedule.microbatches || shape.splits != schedule.splits)
     text += fmt::format("#pipeline ranks={} microbatches={} stages={} seq_splits={}\r\n", schedule.ranks, schedule.microbatches,
                         schedule.stages, schedule.splits);
+  if (schedule.vocabulary_barriers > 1) text += fmt::format("#pipeline vocabulary_barriers={}\r\n", schedule.vocabulary_barriers);
   if (shape.chains != schedule.chains || chains > 1)  // two chains are written, though the reader could derive them
     for (const auto& chain : schedule.chains) text += fmt::format("#chain {}\r\n", fmt::join(chain, ","));
   if (shape.stage_to_rank != schedule.stage_to_rank) text += fmt::format("#place {}\r\n", fmt::join(schedule.stage_to_rank, ","));

@@ -23,7 +23,8 @@ struct Block {
 std::vector<Block> blocks_of(const std::vector<Action>& row, const std::vector<std::pair<double, double>>& times) {
   std::vector<Block> blocks;
   for (std::size_t i = 0; i < row.size(); ++i) {
-    if (row[i].group_size == 0 || !row[i].is_compute()) continue;
+    const bool share = row[i].is_vocabulary() && times[i].second > times[i].first;
+    if (row[i].group_size == 0 || !(row[i].is_compute() || share)) continue;
     Block block{times[i].first, times[i + row[i].group_size - 1].second, to_text(row[i]), "", row[i].kind, row[i].group_size > 1};
     block.letter = std::string(name_of(row[i].kind)) + std::to_string(row[i].microbatch);
     for (std::size_t k = 1; k < row[i].group_size; ++k) block.label += fmt::format("+{}", to_text(row[i + k]));

@@ -307,7 +307,7 @@ class Faults(Cases):
             text,
             "text of 2 ranks and 2 microbatches: rank 0 yields '0X1': unknown action 'X'"
             + self.at(text, 'yield "0X1"')
-            + "\n  help: actions are F, I, W, B, R, SEND_F, RECV_F, SEND_B, RECV_B, UNSHARD, RESHARD, REDUCE_GRAD, OFFLOAD, RELOAD, OPT, SYNC",
+            + "\n  help: actions are F, I, W, B, R, SEND_F, RECV_F, SEND_B, RECV_B, UNSHARD, RESHARD, REDUCE_GRAD, OFFLOAD, RELOAD, OPT, SYNC, E, S, T, G",
         )
         self.fails(
             panpipe.schedule(stages_per_rank=2)(which_stage),

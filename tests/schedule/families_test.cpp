@@ -266,7 +266,7 @@ TEST(Families, RefusalsReportWhy) {
             "error: unknown option 'prefech' of schedule pfeife, did you mean 'prefetch'?");
   EXPECT_EQ(refusal("gpipe", 4, 8, {{"group", "2"}}),
             "error: unknown option 'group' of schedule gpipe; there are recompute, offload, offload_waiting, offload_stagger, "
-            "post_validation");
+            "post_validation, vocabulary, vocabulary_barriers");
   EXPECT_EQ(refusal("pfeife", 4, 8, {{"prefetch", "two"}}),
             "error: option 'prefetch' of a schedule must be a whole number, not 'two'");
   EXPECT_EQ(refusal("pfeife", 4, 8, {{"prefetch", "2,1,0"}}),

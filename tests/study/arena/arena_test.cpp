@@ -300,7 +300,7 @@ TEST(BadInput, IsRefusedInWords) {
   EXPECT_EQ(
       fault_of([] { read_entrant("1f1b,stages_per_rank=2"); }),
       "error: unknown option 'stages_per_rank' of schedule 1f1b; there are recompute, offload, offload_waiting, offload_stagger, "
-      "post_validation");
+      "post_validation, vocabulary, vocabulary_barriers");
   EXPECT_EQ(fault_of([] { read_entrant("wave-search,hold=2"); }), "error: a search has no option 'hold', did you mean 'held'?");
   EXPECT_EQ(fault_of([] { read_entrant("wave-search,held=-1"); }),
             "error: option 'held' of a search is a number from 0 to 1e6, not '-1'");

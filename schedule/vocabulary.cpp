@@ -1,0 +1,146 @@
+// The passes of a cut vocabulary in the order of a family that was published without them.
+#include "schedule/vocabulary.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "base/error.hpp"
+#include "schedule/order_building.hpp"
+
+namespace panpipe {
+namespace {
+
+constexpr const char* kVocabulary = "vocabulary";
+constexpr const char* kBarriers = "vocabulary_barriers";
+
+// Families of which the paper, or its code, says where the passes go: 1f1b and the V; a loop runs the same period per stage.
+constexpr std::string_view kFamiliesOfShares[] = {"1f1b", "interleaved-1f1b", "1f1b-v", "v-half", "v-min"};
+
+struct PlacedShare {
+  double at = 0;
+  Action action;
+};
+
+bool share_is_before(const PlacedShare& a, const PlacedShare& b) {
+  return std::tuple(a.at, a.action.microbatch, a.action.kind) < std::tuple(b.at, b.action.microbatch, b.action.kind);
+}
+
+// Every forward of a row takes the place of the one `by` before it, so that a backward waits for the exchanges and the row does
+// not. The rows must run their forwards in one order.
+void run_forwards_ahead(Row& row, int by) {
+  std::vector<Action> forwards;
+  for (const Action& action : row)
+    if (action.kind == ActionKind::F) forwards.push_back(action);
+  const std::size_t first = std::min(forwards.size(), static_cast<std::size_t>(by));
+  Row moved(forwards.begin(), forwards.begin() + static_cast<std::ptrdiff_t>(first));
+  std::size_t next = first;
+  for (const Action& action : row) {
+    if (action.kind != ActionKind::F)
+      moved.push_back(action);
+    else if (next < forwards.size())
+      moved.push_back(forwards[next++]);
+  }
+  row = std::move(moved);
+}
+
+// When the passes of the first and the last stage run, by microbatch.
+struct EndTimes {
+  std::vector<double> first_forward, first_backward_end, last_forward_end, last_backward;
+};
+
+EndTimes end_times(const Schedule& schedule, const ScheduleEvaluation& evaluation) {
+  const auto microbatches = static_cast<std::size_t>(schedule.microbatches);
+  const int first = schedule.chains.front().front(), last = schedule.chains.front().back();
+  EndTimes ends;
+  for (std::vector<double>* times : {&ends.first_forward, &ends.first_backward_end, &ends.last_forward_end, &ends.last_backward})
+    times->assign(microbatches, 0);
+  for (std::size_t rank = 0; rank < schedule.order.size(); ++rank)
+    for (std::size_t i = 0; i < schedule.order[rank].size(); ++i) {
+      const Action& action = schedule.order[rank][i];
+      const auto [start, end] = evaluation.times[rank][i];
+      const auto m = static_cast<std::size_t>(std::max(action.microbatch, 0));
+      const bool forward = action.kind == ActionKind::F, backward = action.kind == ActionKind::B || action.kind == ActionKind::I;
+      if (forward && action.stage == first) ends.first_forward[m] = start;
+      if (forward && action.stage == last) ends.last_forward_end[m] = end;
+      if (backward && action.stage == first) ends.first_backward_end[m] = end;
+      if (backward && action.stage == last) ends.last_backward[m] = start;
+    }
+  return ends;
+}
+
+// At times at which all that a pass needs has ended and nothing that needs it has begun: T goes with the next S, the embedding
+// two microbatches ahead of its forward and its gradient two behind its backward, as in the paper.
+std::vector<PlacedShare> share_places(const EndTimes& ends, int rank, double end, int barriers) {
+  constexpr std::size_t kLead = 2;
+  std::vector<PlacedShare> placed;
+  const std::size_t count = ends.first_forward.size();
+  for (std::size_t m = 0; m < count; ++m) {
+    const auto add = [&](ActionKind kind, double at) { placed.push_back({at, pass(kind, rank, static_cast<int>(m))}); };
+    add(ActionKind::E, m < kLead ? -1 : ends.first_forward[m - kLead]);
+    add(ActionKind::S, ends.last_forward_end[m]);
+    const double next = m + 1 < count ? ends.last_forward_end[m + 1] : end;
+    add(ActionKind::T, barriers == 2 ? std::min(next, ends.last_backward[m]) : next);
+    add(ActionKind::G, m + kLead < count ? ends.first_backward_end[m + kLead] : end);
+  }
+  std::sort(placed.begin(), placed.end(), share_is_before);
+  return placed;
+}
+
+void insert_shares(Row& row, const std::vector<std::pair<double, double>>& times, const std::vector<PlacedShare>& placed) {
+  Row merged;
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    while (row[i].group_size != 0 && next < placed.size() && placed[next].at <= times[i].first)
+      merged.push_back(placed[next++].action);
+    merged.push_back(row[i]);
+  }
+  for (; next < placed.size(); ++next) merged.push_back(placed[next].action);
+  row = std::move(merged);
+}
+
+bool lies_in_loop(const Schedule& schedule) {
+  for (int stage = 0; stage < schedule.stages; ++stage)
+    if (schedule.stage_to_rank[static_cast<std::size_t>(stage)] != stage % schedule.ranks) return false;
+  return true;
+}
+
+}  // namespace
+
+const std::vector<std::pair<std::string_view, std::string_view>>& vocabulary_options() {
+  static const std::vector<std::pair<std::string_view, std::string_view>> options = {{kVocabulary, "whole"}, {kBarriers, "1"}};
+  return options;
+}
+
+bool cuts_vocabulary(const ScheduleOptions& options) {
+  const bool cut = word_option(options, kVocabulary, {"whole", "stages"}) == "stages";
+  if (!cut && options.count(kBarriers) != 0)
+    throw InputError(fmt::format("option '{}' is for a vocabulary that is cut", kBarriers), "add the option vocabulary: stages");
+  return cut;
+}
+
+Schedule with_vocabulary_passes(Schedule base, std::string_view family, const ScheduleOptions& options) {
+  if (std::find(std::begin(kFamiliesOfShares), std::end(kFamiliesOfShares), family) == std::end(kFamiliesOfShares))
+    throw InputError(fmt::format("schedule {} has no place for the passes of a vocabulary that is cut over the stages: they are "
+                                 "known for 1f1b, interleaved-1f1b, 1f1b-v, v-half and v-min",
+                                 family),
+                     "choose one of these, or leave the option vocabulary out");
+  const int barriers = integer_option(options, kBarriers, 1, 1);
+  if (barriers > 2) throw InputError(fmt::format("option '{}' must be 1 or 2, not {}", kBarriers, barriers));
+  if (base.ranks == 1)
+    throw InputError("a vocabulary is cut over the ranks of a pipeline, and there is one rank",
+                     "leave the option vocabulary out");
+  if (family == "1f1b") return vocabulary_1f1b(base.ranks, base.microbatches, barriers);
+  if (lies_in_loop(base))
+    for (Row& row : base.order) run_forwards_ahead(row, barriers);
+  const ScheduleEvaluation evaluation = evaluate(base, {});
+  const EndTimes ends = end_times(base, evaluation);
+  for (int rank = 0; rank < base.ranks; ++rank)
+    insert_shares(base.order[static_cast<std::size_t>(rank)], evaluation.times[static_cast<std::size_t>(rank)],
+                  share_places(ends, rank, evaluation.makespan, barriers));
+  base.vocabulary_barriers = barriers;
+  return base;
+}
+
+}  // namespace panpipe
