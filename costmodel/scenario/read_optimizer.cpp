@@ -166,10 +166,11 @@ const std::vector<BoundKey<HostedState>>& offload_rows() {
             {.name = "gradients",
              .meaning = "`cpu`: sums over microbatches lie in the host's memory, and each backward adds to them",
              .page = page}),
-      bound(&HostedState::parameters, places,
-            {.name = "parameters",
-             .meaning = "`cpu`: so do the weights: under ZeRO 3 their shards, without replicas what comes for the turn of a stage; "
-                        "`auto`: `plan` decides"}),
+      bound(
+          &HostedState::parameters, places,
+          {.name = "parameters",
+           .meaning = "`cpu`: so do the weights: under ZeRO 3 their shards, without replicas what comes for the turn of a stage; "
+                      "`auto`: `plan` decides"}),
       BoundKey<HostedState>{{.name = "blocks",
                              .forms = {form::whole(0)},
                              .words = {"all"},
