@@ -15,6 +15,7 @@
 #include "planner/auto/open_offload.hpp"
 #include "planner/candidate.hpp"
 #include "planner/methods.hpp"
+#include "schedule/vocabulary.hpp"
 
 namespace panpipe::planner {
 
@@ -91,6 +92,9 @@ Answer searched(const Experiment& experiment, const SearchOptions& options) {
                                      : "offload.activations",
                    fmt::format("the method {} does not search offload", name_of(options.method)),
                    "state cpu or none, or search with the method auto");
+  if (cuts_vocabulary(experiment.scenario.schedule.options))
+    throw fault_at(experiment.scenario, "schedule", "plans whose vocabulary is cut over the stages are predicted, not searched",
+                   "leave the option vocabulary out, or ask estimate or simulate");
   if (!experiment.scenario.recompute_scope.firsts.empty() && options.method != Method::Auto)
     throw fault_at(experiment.scenario, "recompute",
                    fmt::format("the method {} has other stages than recompute.first lists", name_of(options.method)),

@@ -312,7 +312,9 @@ class RankReplay {
 
 // Not of stages and weights that come and go: the factor applies.
 bool is_replayed(const Scenario& scenario, const Plan& plan) {
-  return !streams_weights(scenario, plan) && ways_of_stages(plan.schedule).empty() &&
+  const bool streams = streams_weights(scenario, plan) || scenario.offload.streams_activations() || scenario.offload.gradients;
+  const bool whole = plan.schedule.vocabulary_barriers == 0;  // else ranks hold parts of units
+  return !streams && whole && ways_of_stages(plan.schedule).empty() &&
          scenario.framework.allocator != AllocatorModel::Factor && scenario.memory_model == MemoryModelKind::Full;
 }
 

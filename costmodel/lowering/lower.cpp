@@ -22,7 +22,7 @@
 namespace panpipe {
 
 std::string_view name_of(Lane lane) {
-  constexpr std::string_view kNames[] = {"compute", "tensor", "send", "receive", "data", "copy"};
+  constexpr std::string_view kNames[] = {"compute", "tensor", "send", "receive", "data", "copy", "vocabulary"};
   return kNames[at(lane)];
 }
 
@@ -166,6 +166,7 @@ void begin(Lowering& lowering) {
   make_stage_parts(lowering);
   check_number_of_parts(lowering);
   make_programs(lowering);
+  make_vocabulary(lowering);
 }
 
 }  // namespace

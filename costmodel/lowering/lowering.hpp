@@ -10,6 +10,7 @@
 #include "base/index.hpp"
 #include "costmodel/cost/zero_and_optimizer.hpp"
 #include "costmodel/lowering/task_graph.hpp"
+#include "costmodel/lowering/vocabulary.hpp"
 #include "costmodel/plan/gathered_parts.hpp"
 #include "costmodel/plan/held_parameters.hpp"
 #include "costmodel/plan/lowering_costs.hpp"
@@ -161,8 +162,10 @@ struct Lowering {
   std::vector<PassDraft> drafts{};
   std::vector<std::vector<MemberEnds>> member_ends{};
   std::map<std::vector<std::int32_t>, std::int32_t> group_programs{};
+  VocabularyWork vocabulary{};
 
   bool backward_all_in_weight(int s) const {
+    if (plan.schedule.vocabulary_barriers > 0) return false;  // the embedding waits for the first stage's input gradient
     const std::vector<int>& in = edges_in[s];
     const auto carries = [&](int e) { return edges[e].gradient; };
     return panpipe::backward_all_in_weight(scenario.framework, std::any_of(in.begin(), in.end(), carries));

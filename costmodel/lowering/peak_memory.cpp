@@ -20,6 +20,12 @@ std::vector<PeakMemory> peak_memory(const Scenario& scenario, const Plan& plan, 
     for (const int s : lowering.stages_of_rank(static_cast<int>(rank))) live -= lowering.stage(s).late_gradients;
     Bytes peak = live;
     for (const Action& action : plan.schedule.order[rank]) {
+      if (action.is_vocabulary()) {
+        const PassMemory pass = vocabulary_memory(lowering, static_cast<int>(rank), action.kind);
+        live += pass.take;
+        peak = std::max(peak, live + pass.temporary);
+        live -= pass.give;
+      }
       if (!action.is_compute()) continue;
       const StageInfo& info = lowering.stage(action.stage);
       const PassMemory& pass = info.memory[lowering.slice_of(action)][index_of(action.kind)];

@@ -15,8 +15,8 @@
 
 namespace panpipe {
 
-enum class Lane : std::uint8_t { Compute, Tensor, Send, Receive, Data, Copy };
-constexpr std::size_t kLanes = static_cast<std::size_t>(Lane::Copy) + 1;
+enum class Lane : std::uint8_t { Compute, Tensor, Send, Receive, Data, Copy, Vocabulary };
+constexpr std::size_t kLanes = static_cast<std::size_t>(Lane::Vocabulary) + 1;
 std::string_view name_of(Lane lane);  // "compute", "tensor", ...
 
 // A collective as a flow. Each member sends `wire_bytes` to the next in its ring, or in an all-to-all equal parts of them to
@@ -132,8 +132,9 @@ struct TaskGraph {
   bool collectives_run_on = false;  // the next pass may start before the last collectives of the previous one have ended
   bool rendezvous = false;          // transfers start when their receivers have ended Transfer::taken_after
 
-  std::vector<CrossRankFlow> cross_rank_flows;  // tied embeddings: ranks whose devices (same data, tensor index) take part; one
-                                                // task per rank, all starting together
+  // Tied embeddings, and a vocabulary that is cut over ranks: ranks whose devices (same data, tensor index) take part; one task
+  // per rank, all starting together.
+  std::vector<CrossRankFlow> cross_rank_flows;
 
   // Figures that metrics need in addition to times.
   std::int64_t trained_parameters = 0;  // of the whole model; 0 when unknown

@@ -61,6 +61,7 @@ class RankTasks {
         add_pass(action);
         if (host_.any()) host_.after(position, last_pass_);
       }
+      if (action.is_vocabulary()) add_vocabulary_pass(action);
       if (action.kind == ActionKind::Offload || action.kind == ActionKind::Reload) add_host_copy(action);
       const auto& ending = reductions_.stages_ending_at[position];
       ended_.insert(ended_.end(), ending.begin(), ending.end());
@@ -77,6 +78,7 @@ class RankTasks {
     for (const auto& shared : lowering_.graph.cross_rank_flows)
       if (std::find(shared.ranks.begin(), shared.ranks.end(), rank_) != shared.ranks.end())
         add_collective(ActionKind::ReduceGrad, -1, shared.flow, last_pass_);
+    add_vocabulary_lane(lowering_, rank_);
     add_optimizer();
     for (const int stage : lowering_.stages_of_rank(rank_))
       if (!contains(gathered_first_, stage) &&
@@ -306,6 +308,11 @@ class RankTasks {
     lowering_.task_of(slot_of(action.kind), action.stage, action.microbatch, action.split) = last_pass_;
   }
 
+  void add_vocabulary_pass(const Action& action) {
+    last_pass_ = add(vocabulary_pass(lowering_, rank_, action), -1);
+    note_vocabulary_pass(lowering_, rank_, action, last_pass_);
+  }
+
   // Blocks are gathered and freed one by one, so a pass and the previous one that reads parameters share the same number of
   // blocks. Members of a woven group run in parallel and hold their own.
   void share_gathered(const Action& action, std::int32_t gather) {
@@ -344,9 +351,10 @@ class RankTasks {
     const std::int32_t whole = flows_of(stage).reduce;
     const std::vector<std::int32_t>& flows = flows_of(stage).trains;
     const Task& pass = lowering_.graph.tasks[last_pass_];
-    const auto points = lowering_.stage(stage).train_points[lowering_.slice_of(pass.action)][index_of(pass.action.kind)];
-    const bool alone = members_ == 1 && pass.action.stage == stage;
-    if (flows.empty() || points.empty() || !alone)
+    const bool alone = members_ == 1 && pass.action.stage == stage;  // not a pass of a cut vocabulary
+    const auto points = alone ? lowering_.stage(stage).train_points[lowering_.slice_of(pass.action)][index_of(pass.action.kind)]
+                              : std::vector<std::int32_t>{};
+    if (flows.empty() || points.empty())
       return static_cast<void>(add_collective(ActionKind::ReduceGrad, stage, whole, last_pass_));
     const std::int32_t backward = last_pass_;
     for (std::size_t k = 0; k < flows.size(); ++k) add_collective(ActionKind::ReduceGrad, stage, flows[k], backward, points[k]);
@@ -539,6 +547,7 @@ void make_tasks(Lowering& lowering) {
     lowering.graph.rank_begin.push_back(static_cast<std::int32_t>(lowering.graph.tasks.size()));
     RankTasks(lowering, rank).make();
   }
+  share_vocabulary_flows(lowering);
   lowering.graph.rank_begin.push_back(static_cast<std::int32_t>(lowering.graph.tasks.size()));
 }
 

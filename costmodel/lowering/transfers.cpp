@@ -127,6 +127,11 @@ void connect_pass(Lowering& lowering, std::int32_t task, const Action& action) {
     case ActionKind::W:
       connect_own(lowering, task, PassSlot::Gradient, action);
       return connect_reload(lowering, PassSlot::ReloadWaiting, action);
+    case ActionKind::E:
+    case ActionKind::S:
+    case ActionKind::T:
+    case ActionKind::G:
+      return;  // from exchanges alone
     default:
       connect_own(lowering, task, PassSlot::Forward, action);
       return connect_reload(lowering, PassSlot::Reload, action);
@@ -220,6 +225,7 @@ void connect_tasks(Lowering& lowering) {
       else if (graph.collectives_run_on)
         graph.inputs.push_back({part_before, -1});
       part_before = task;
+      if (graph.tasks[t].part == 0) connect_vocabulary(lowering, graph.tasks[t].action, graph.tasks[t].rank);
     }
     if (lowering.after[t].task >= 0) graph.inputs.push_back(lowering.after[t]);
     connect_host(lowering, task);

@@ -184,7 +184,8 @@ void find_ends(const Lowering& lowering, int rank, RankReductions& reductions) {
   for (std::size_t position = 0; position < row.size(); ++position) {
     const Action& action = row[position];
     if (action.kind == ActionKind::Opt) end_step();
-    if (action.is_compute()) last_pass = position;
+    if (action.is_compute() || action.is_vocabulary()) last_pass = position;
+    if (action.kind == ActionKind::T || action.kind == ActionKind::G) last[action.stage] = position;  // of the rank's share
     if (action.kind == ActionKind::ReduceGrad) written[action.stage] = position;
     if (!action.is_compute() || !ends_gradient(lowering, action)) continue;
     if (reductions.each_microbatch)
@@ -228,6 +229,7 @@ HeldParameters held_parameters(const Lowering& lowering, const std::vector<int>&
     for (int u = info.first_unit; u < info.end_unit; ++u)
       for (const ParameterUse& use : lowering.unit(info, u).parameters)
         if (is_first(use, u)) held.add(use);
+    if (lowering.plan.schedule.vocabulary_barriers > 0 && s == info.rank) held.add(vocabulary_share(lowering, info.rank));
   }
   return held;
 }

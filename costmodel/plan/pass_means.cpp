@@ -8,6 +8,7 @@
 #include "costmodel/plan/cut_links.hpp"
 #include "costmodel/plan/stage_activations.hpp"
 #include "schedule/memory/memory_actions.hpp"
+#include "schedule/vocabulary.hpp"
 
 namespace panpipe {
 namespace {
@@ -63,7 +64,8 @@ UnitTimes times_of(Recompute recompute, const LoweringCosts& costs, int site, in
 
 PassCosts mean_pass_costs(const Cluster& cluster, const PlanRequest& request, const LoweringCosts& costs, int site, int stages) {
   const WorkloadCost& workload = costs.units(site);
-  const UnitTimes sum = times_of(request.recompute, costs, site, 0, static_cast<int>(workload.units.size()), stages);
+  const int apart = cuts_vocabulary(request.schedule.options) ? 1 : 0;  // units at either end that no stage holds
+  const UnitTimes sum = times_of(request.recompute, costs, site, apart, static_cast<int>(workload.units.size()) - apart, stages);
   Bytes saved(0), waiting(0);
   for (const UnitCost& unit : workload.units) {
     saved += unit.saved;
@@ -92,9 +94,11 @@ PassCosts mean_pass_costs(const Cluster& cluster, const PlanRequest& request, co
 
 void add_stage_costs(const PlanRequest& request, const LoweringCosts& costs, int site, const std::vector<int>& cuts,
                      PassCosts& means) {
-  const int units = static_cast<int>(costs.units(site).units.size());
+  const int apart = cuts_vocabulary(request.schedule.options) ? 1 : 0;
+  const int units = static_cast<int>(costs.units(site).units.size()) - apart;
   for (std::size_t k = 0; k <= cuts.size(); ++k) {
-    const UnitTimes sum = times_of(request.recompute, costs, site, k == 0 ? 0 : cuts[k - 1], k < cuts.size() ? cuts[k] : units);
+    const UnitTimes sum =
+        times_of(request.recompute, costs, site, k == 0 ? apart : cuts[k - 1], k < cuts.size() ? cuts[k] : units);
     means.stages.push_back({sum.F.base(), sum.I.base(), sum.W.base()});
   }
 }

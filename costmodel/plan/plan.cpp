@@ -19,6 +19,7 @@
 #include "costmodel/plan/slots.hpp"
 #include "schedule/find_family.hpp"
 #include "schedule/memory/memory_actions.hpp"
+#include "schedule/vocabulary.hpp"
 
 namespace panpipe {
 
@@ -88,7 +89,11 @@ std::vector<int> cuts_of(const Scenario& scenario, const PlanRequest& request, c
       check_number_of_cuts(request.cuts.size(), parts);
       return request.cuts;
     }
-    return request.partition.empty() ? automatic_cuts(units, parts) : stated_cuts(units, request.partition, parts);
+    if (!request.partition.empty()) return stated_cuts(units, request.partition, parts);
+    if (!cuts_vocabulary(request.schedule.options)) return automatic_cuts(units, parts);
+    std::vector<int> cuts = automatic_cuts({units.begin() + 1, units.end() - 1}, parts);
+    for (int& cut : cuts) ++cut;
+    return cuts;
   });
 }
 
@@ -171,10 +176,16 @@ Plan plan_with_units(const Scenario& scenario, const PlanRequest& request, const
   }
   // Every forward path holds the whole model: the stage at position k of each path gets part k.
   const int parts = static_cast<int>(plan.schedule.chains.front().size());
-  if (parts > static_cast<int>(units.size()))
+  const int apart = cuts_vocabulary(request.schedule.options) ? 1 : 0;  // units at either end that no stage holds
+  if ((plan.schedule.vocabulary_barriers > 0) != (apart > 0))
+    throw fault_at(scenario, "schedule",
+                   "an order has passes E, S, T, G where its vocabulary is cut over the stages, and only there",
+                   "write schedule: {csv: ..., vocabulary: stages} for an order that has them");
+  const std::size_t held = units.size() - 2 * static_cast<std::size_t>(apart);
+  if (parts > static_cast<int>(held))
     throw fault_at(scenario, "workload",
-                   fmt::format("{} stages cannot share {} unit{}: the workload can be cut into {} stage{} at most", parts,
-                               units.size(), units.size() == 1 ? "" : "s", units.size(), units.size() == 1 ? "" : "s"),
+                   fmt::format("{} stages cannot share {} unit{}: the workload can be cut into {} stage{} at most", parts, held,
+                               held == 1 ? "" : "s", held, held == 1 ? "" : "s"),
                    fmt::format("parallel.pipeline is {} ({})", plan.pipeline, origin_of(scenario, "parallel.pipeline")));
   check_first_blocks(scenario, request, static_cast<std::size_t>(parts));
   const std::vector<int> cuts = cuts_of(scenario, request, units, parts);
@@ -182,8 +193,8 @@ Plan plan_with_units(const Scenario& scenario, const PlanRequest& request, const
   for (const auto& chain : plan.schedule.chains) {
     for (std::size_t k = 0; k < chain.size(); ++k) {
       StagePlan& stage = plan.stages[chain[k]];
-      stage.first_unit = k == 0 ? 0 : cuts[k - 1];
-      stage.end_unit = k < cuts.size() ? cuts[k] : static_cast<int>(units.size());
+      stage.first_unit = k == 0 ? apart : cuts[k - 1];
+      stage.end_unit = k < cuts.size() ? cuts[k] : static_cast<int>(units.size()) - apart;
       set_recompute(scenario, request, k, stage);
     }
   }

@@ -168,8 +168,8 @@ bool asks_for(const ScheduleRequest& request, const Node& stated, const Schedule
 
 std::vector<int> cuts_in(const Plan& plan) {
   std::vector<int> cuts;
-  for (const int stage : plan.schedule.chains.front())
-    if (const int first = plan.stages[stage].first_unit; first > 0) cuts.push_back(first);
+  const std::vector<int>& chain = plan.schedule.chains.front();
+  for (std::size_t k = 1; k < chain.size(); ++k) cuts.push_back(plan.stages[chain[k]].first_unit);
   return cuts;
 }
 
@@ -242,7 +242,8 @@ std::vector<int> ordered_lengths(const Node* node, ReadLog& log, const Scenario&
 void check_cover(const Node& node, const Plan& plan, int units) {
   const int forward = slot_counts(plan.schedule).forward;
   for (const auto& chain : plan.schedule.chains) {
-    int next = 0;
+    const int apart = plan.schedule.vocabulary_barriers > 0 ? 1 : 0;  // units at either end that no stage holds
+    int next = apart;
     std::vector<int> path = chain;
     if (forward > 0) {
       const auto back = path.begin() + forward + 1;
@@ -264,7 +265,7 @@ void check_cover(const Node& node, const Plan& plan, int units) {
                                                           s, stage.first_unit, next))});
       next = stage.end_unit;
     }
-    if (next != units)
+    if (next != units - apart)
       throw InputError({diagnostic_at(node, fmt::format("the stages end at unit {}, but the workload has {}", next, units))});
   }
 }

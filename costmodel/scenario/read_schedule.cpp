@@ -28,6 +28,10 @@ void read_common_options(MapReader& reader, ScheduleRequest& schedule) {
   for (const char* key : {"recompute", "offload_waiting", "offload_stagger", "post_validation"})
     if (const Node* value = reader.find(key))
       if (const auto text = read_string(*value, reader.log())) schedule.options[key] = *text;
+  if (reader.has("vocabulary"))
+    schedule.options["vocabulary"] = reader.choice<std::string>("vocabulary", {{"whole", "whole"}, {"stages", "stages"}});
+  if (const Node* value = reader.find("vocabulary_barriers"))
+    if (const auto text = read_string(*value, reader.log())) schedule.options["vocabulary_barriers"] = *text;
   if (reader.has("offload"))
     schedule.options["offload"] =
         reader.choice<std::string>("offload", {{"none", "none"}, {"selective", "selective"}, {"full", "full"}});
@@ -210,7 +214,20 @@ Key schedule_key() {
        .meaning = "a rank updates when its own gradients are done and goes on; clipping and overflow are checked afterwards, and "
                   "an update that they forbid is taken back",
        .page = "models/rolling.md",
-       .example = "true"}};
+       .example = "true"},
+      {.name = "vocabulary",
+       .words = {"whole", "stages"},
+       .otherwise = "`whole`",
+       .meaning =
+           "`stages`: embedding and head are cut along the vocabulary over all ranks of the pipeline; in 1f1b, interleaved-1f1b, "
+           "1f1b-v, v-half and v-min",
+       .page = "models/vocabulary.md"},
+      {.name = "vocabulary_barriers",
+       .forms = {form::whole(1)},
+       .otherwise = "1",
+       .meaning = "exchanges between a microbatch's last forward and its first backward: 1, or 2 with the second pass in between",
+       .page = "models/vocabulary.md",
+       .example = "2"}};
   for (const ScheduleFamily& family : schedule_families())
     for (const auto& option : family.options) {
       if (std::any_of(keys.begin(), keys.end(), [&](const Key& known) { return known.name == option.first; })) continue;

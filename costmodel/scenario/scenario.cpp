@@ -20,6 +20,7 @@
 #include "costmodel/scenario/scenario_keys.hpp"
 #include "costmodel/scenario/trainer.hpp"
 #include "schedule/limits.hpp"
+#include "schedule/vocabulary.hpp"
 
 namespace panpipe {
 
@@ -346,7 +347,8 @@ Workload make_workload(const Scenario& scenario, const Degrees& degrees) {
     Workload workload = make_workload(scenario.workload, {.degrees = degrees,
                                                           .precision = scenario.precision,
                                                           .exchange = scenario.context_exchange,
-                                                          .expert_load = scenario.expert_load});
+                                                          .expert_load = scenario.expert_load,
+                                                          .vocabulary_apart = cuts_vocabulary(scenario.schedule.options)});
     if (scenario.lengths.any() && tokens_per_sample(workload) != scenario.lengths.shapes.front().tokens())
       throw fault_at(scenario, "batch.lengths", fmt::format("{} has samples of one size", workload.name),
                      "only built-in models and those by config.json that read tokens have microbatches of unequal length");

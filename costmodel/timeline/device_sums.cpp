@@ -11,7 +11,7 @@ namespace panpipe {
 namespace {
 
 bool is_communication(Lane lane) {
-  return lane == Lane::Tensor || lane == Lane::Send || lane == Lane::Receive || lane == Lane::Data;
+  return lane == Lane::Tensor || lane == Lane::Send || lane == Lane::Receive || lane == Lane::Data || lane == Lane::Vocabulary;
 }
 
 Interval in_seconds(Ticks start, Ticks end) { return {to_duration(start).base(), to_duration(end).base()}; }

@@ -12,6 +12,7 @@
 #include "costmodel/workload/models.hpp"
 #include "costmodel/workload/operator_cost.hpp"
 #include "costmodel/workload/tuning.hpp"
+#include "costmodel/workload/vocabulary_apart.hpp"
 
 namespace panpipe {
 namespace {
@@ -290,6 +291,9 @@ Key workload_key() {
 Workload make_workload(const WorkloadRequest& request, const WorkloadShape& shape) {
   Workload workload;
   workload.shape = shape;
+  if (shape.vocabulary_apart && !(request.pt2_file.empty() && request.layers_file.empty()))
+    throw InputError("only the vocabulary of a built-in model, or of one by its config, is cut over the stages",
+                     "leave the option vocabulary out of the schedule");
   if (!request.pt2_file.empty()) return exported_workload(request.pt2_file, shape);
   if (!request.layers_file.empty()) {
     refuse_context(shape, request.layers_file);
@@ -317,6 +321,7 @@ Workload make_workload(const WorkloadRequest& request, const WorkloadShape& shap
   workload.parameters = workload.graph->parameter_count();
   workload.trained_parameters = workload.graph->trained_count();
   workload.model_flops = model_flops(*workload.graph) / static_cast<double>(shape.degrees.micro);
+  if (shape.vocabulary_apart) set_vocabulary_apart(*workload.graph, shape.degrees.pipeline);
   return workload;
 }
 

@@ -88,6 +88,7 @@ struct WorkloadShape {
   Precision precision = Precision::Fp32;
   ContextExchange exchange = ContextExchange::Ring;
   ExpertLoad expert_load = {};
+  bool vocabulary_apart = false;   // the first and the last unit hold nothing but the vocabulary's work (vocabulary_apart.hpp)
   const Tuning* tuning = nullptr;  // of the request, only during construction
 };
 

@@ -133,6 +133,11 @@ const char* words_for(ActionKind kind) {
       return "B full backward";
     case ActionKind::R:
       return "R recompute";
+    case ActionKind::E:
+    case ActionKind::S:
+    case ActionKind::T:
+    case ActionKind::G:
+      return "E, S, T, G of the vocabulary";
     default:
       return "optimizer";
   }

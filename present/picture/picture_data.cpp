@@ -17,7 +17,7 @@ namespace panpipe::present {
 namespace {
 
 constexpr int kSheets = 4;  // further chunks reuse the shades of four
-constexpr ActionKind kLastKind = ActionKind::Sync;
+constexpr ActionKind kLastKind = ActionKind::G;
 
 ActionKind kind_of(const PictureBox& box) { return box.action.kind; }
 StripKind kind_of(const PictureStripe& stripe) { return stripe.kind; }

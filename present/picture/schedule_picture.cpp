@@ -42,7 +42,8 @@ PictureLane lane_of(const Schedule& schedule, const ScheduleEvaluation& evaluati
     const PictureSpan drawn{start, end, action, ""};
     if (action.kind == ActionKind::Offload || action.kind == ActionKind::Reload)
       lane.stripes.push_back({drawn, StripKind::Copy, 0});
-    if (action.is_compute()) lane.boxes.push_back({drawn, chunks[action.stage], action.group == GroupKind::None ? -1 : group});
+    if (action.is_compute() || action.is_vocabulary())
+      lane.boxes.push_back({drawn, chunks[action.stage], action.group == GroupKind::None ? -1 : group});
   }
   return lane;
 }

@@ -78,14 +78,14 @@ class Drawing {
     bool grouped = false;
     for (const PictureLane& lane : picture_.lanes)
       for (const PictureBox& box : lane.boxes) {
-        kinds.insert(box.action.is_compute() ? box.action.kind : ActionKind::Opt);
+        kinds.insert(box.action.is_compute() ? box.action.kind : box.action.is_vocabulary() ? ActionKind::S : ActionKind::Opt);
         grouped |= box.group >= 0;
       }
     legend_x_ = 16;
     legend_bottom_ = titled() ? 71 : 22;
     const int shades = shade_count(picture_.chunks);
     for (const ActionKind kind : kinds) {
-      const int shown = kind == ActionKind::Opt ? 1 : shades;
+      const int shown = kind == ActionKind::Opt || kind == ActionKind::S ? 1 : shades;
       const double x = legend_item(words_for(kind), 12.0 * shown);
       for (int shade = 0; shade < shown; ++shade)
         add("<rect class=\"{}{}\" x=\"{}\" y=\"{}\" width=\"12\" height=\"12\"/>", class_of(kind), shade, px(x + 12 * shade),

@@ -66,6 +66,7 @@ std::optional<StripKind> strip_of(Lane lane) {
     case Lane::Receive:
       return StripKind::Receive;
     case Lane::Data:
+    case Lane::Vocabulary:
       return StripKind::Data;
     case Lane::Copy:
       return StripKind::Copy;

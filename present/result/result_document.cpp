@@ -54,7 +54,7 @@ void check_numbers(const Json& value, const std::string& place, const std::strin
 }
 
 Lane lane_of(const std::string& name, const std::string& path) {
-  for (const Lane lane : {Lane::Compute, Lane::Tensor, Lane::Send, Lane::Receive, Lane::Data, Lane::Copy})
+  for (const Lane lane : {Lane::Compute, Lane::Tensor, Lane::Send, Lane::Receive, Lane::Data, Lane::Copy, Lane::Vocabulary})
     if (name_of(lane) == name) return lane;
   fail(path, "timeline: there is no lane '" + name + "'");
 }
@@ -65,7 +65,7 @@ void name_action(const std::string& text, Span& span) {
   std::size_t end = text.size();
   while (end > begin && (std::isdigit(static_cast<unsigned char>(text[end - 1])) || text[end - 1] == '.')) --end;
   const std::string name = text.substr(begin, end - begin);
-  for (int kind = 0; kind <= static_cast<int>(ActionKind::Sync); ++kind) {
+  for (int kind = 0; kind < static_cast<int>(kActionKinds); ++kind) {
     if (name_of(static_cast<ActionKind>(kind)) != name) continue;
     span.action.kind = static_cast<ActionKind>(kind);
     if (const std::size_t point = text.find('.', end); point != std::string::npos)

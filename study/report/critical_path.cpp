@@ -28,12 +28,14 @@ PathPartKind kind_of(const Span& span) {
       return PathPartKind::Held;
     case Lane::Receive:
       return PathPartKind::Transfer;
+    case Lane::Vocabulary:
+      return PathPartKind::Reduction;
     case Lane::Data:
       return span.label == "all_gather" ? PathPartKind::Gathering : PathPartKind::Reduction;
     case Lane::Copy:
       return PathPartKind::Copy;
     default:
-      return span.action.is_compute() ? PathPartKind::Pass : PathPartKind::Optimizer;
+      return span.action.is_compute() || span.action.is_vocabulary() ? PathPartKind::Pass : PathPartKind::Optimizer;
   }
 }
 

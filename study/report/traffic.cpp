@@ -11,7 +11,8 @@ namespace {
 using Lanes = std::map<Lane, std::vector<Interval>>;
 
 bool is_traffic(Lane lane) {
-  return lane == Lane::Tensor || lane == Lane::Send || lane == Lane::Receive || lane == Lane::Data || lane == Lane::Copy;
+  return lane == Lane::Tensor || lane == Lane::Send || lane == Lane::Receive || lane == Lane::Data || lane == Lane::Copy ||
+         lane == Lane::Vocabulary;
 }
 
 double outside(const std::vector<Interval>& lane, const std::vector<Interval>& compute) {
@@ -26,7 +27,7 @@ std::vector<Interval> both(std::vector<Interval> a, const std::vector<Interval>&
 // Communication as metrics count it, all lanes together.
 double all_outside(Lanes& lanes, const std::vector<Interval>& compute) {
   std::vector<Interval> all;
-  for (const Lane lane : {Lane::Tensor, Lane::Send, Lane::Receive, Lane::Data})
+  for (const Lane lane : {Lane::Tensor, Lane::Send, Lane::Receive, Lane::Data, Lane::Vocabulary})
     all.insert(all.end(), lanes[lane].begin(), lanes[lane].end());
   return outside(united(std::move(all)), compute);
 }

@@ -102,6 +102,7 @@ SCENARIOS = [
     ),
     made(one_node("dgx-a100-80g"), {"pipeline": 4, "tensor": 2}, schedule="zb-h1", framework="megatron-zb", precision="bf16"),
     made(one_node("dgx-a100-80g"), {"pipeline": 4}, schedule={"name": "zb-h2", "offload": "full"}),
+    made(one_node("rtx3090x8"), {"pipeline": 4}, schedule={"name": "1f1b", "vocabulary": "stages", "vocabulary_barriers": 2}),
     made(
         one_node("rtx3090x8-nobridge"),
         {"pipeline": 8},

@@ -135,6 +135,9 @@ PreparedRun::PreparedRun(RunRequest asked)
   if (scenario.lengths.shapes.size() > 1)
     throw fault_at(scenario, "batch.lengths", "the executor runs microbatches of one length",
                    "estimate, simulate and plan know more");
+  if (plan.schedule.vocabulary_barriers > 0)
+    throw fault_at(scenario, "schedule", "the executor does not cut a vocabulary over the stages",
+                   "leave the option vocabulary out; estimate and simulate know it");
   check_matrices(scenario, plan);
   check_rolling(scenario, plan);
   if (plan.context > 1) {

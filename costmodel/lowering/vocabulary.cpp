@@ -1,0 +1,265 @@
+#include "costmodel/lowering/vocabulary.hpp"
+
+#include <algorithm>
+
+#include "base/index.hpp"
+#include "costmodel/lowering/lowering.hpp"
+
+namespace panpipe {
+namespace {
+
+constexpr int kStatistics = 3;  // numbers of a token that ranks sum
+constexpr Bytes kStatisticBytes(4);
+
+std::size_t pass_index(ActionKind kind) { return static_cast<std::size_t>(kind) - static_cast<std::size_t>(ActionKind::E); }
+
+const WorkloadCost& rank_workload(const Lowering& lowering, int rank) {
+  return lowering.workload(lowering.stage(lowering.stages_of_rank(rank).front()));
+}
+
+// Rounded up.
+std::int64_t share_of(std::int64_t whole, int ranks) { return (whole + ranks - 1) / ranks; }
+Bytes share_of(Bytes whole, int ranks) { return Bytes(share_of(whole.base(), ranks)); }
+
+Breakdown share_of(Breakdown cost, int ranks) {
+  const double share = 1.0 / ranks;
+  cost.work = cost.work * share;
+  cost.traffic = share_of(cost.traffic, ranks);
+  for (Duration* time : {&cost.compute, &cost.attention, &cost.operands, &cost.memory, &cost.total}) *time = *time * share;
+  return cost;
+}
+
+// The passes of the whole unit that a pass of a share runs its part of.
+std::vector<const PassCost*> whole_passes(const WorkloadCost& workload, ActionKind kind, int barriers) {
+  const UnitCost &words = workload.units.front(), &head = workload.units.back();
+  switch (kind) {
+    case ActionKind::E:
+      return {&words.forward};
+    case ActionKind::S:
+      return barriers == 1 ? std::vector{&head.forward, &head.input_gradient} : std::vector{&head.forward};
+    case ActionKind::T:
+      return barriers == 1 ? std::vector{&head.weight_gradient} : std::vector{&head.input_gradient, &head.weight_gradient};
+    default:
+      return {&words.input_gradient, &words.weight_gradient};
+  }
+}
+
+std::int32_t add_share_program(Lowering& lowering, int rank, ActionKind kind) {
+  const Plan& plan = lowering.plan;
+  const WorkloadCost& workload = rank_workload(lowering, rank);
+  const int site = lowering.stage(lowering.stages_of_rank(rank).front()).site;
+  Breakdown cost;
+  HostWork host;
+  for (const PassCost* pass : whole_passes(workload, kind, plan.schedule.vocabulary_barriers)) {
+    cost = cost + pass->breakdown;
+    host += pass->host;
+  }
+  if (kind == ActionKind::T) cost = cost + accumulation(lowering.costs, workload.units.back(), 1, site);
+  if (kind == ActionKind::G) cost = cost + accumulation(lowering.costs, workload.units.front(), 1, site);
+  cost = share_of(cost, plan.pipeline);
+  const Duration device = cost.total;
+  cost.total = lowering.costs.host_bound(device, host, site) * lowering.costs.stage_jitter(plan.pipeline);
+  cost.launch += cost.total - device;
+  return add_plain_program(lowering.graph, cost.total, cost);
+}
+
+// Bytes of what crosses the border between the stages and the vocabulary's unit at one end.
+Bytes border_bytes(const WorkloadCost& workload, bool first) {
+  Bytes most(0);
+  const int last = static_cast<int>(workload.units.size()) - 1;
+  for (const UnitEdge& edge : workload.edges)
+    if (first ? edge.from == 0 : edge.to == last) most = std::max(most, edge.bytes);
+  return most;
+}
+
+std::int32_t exchange_flow(Lowering& lowering, CollectiveKind kind, Bytes bytes) {
+  std::vector<int> devices;
+  for (int rank = 0; rank < lowering.plan.pipeline; ++rank) devices.push_back(lowering.device(rank));
+  const CollectiveCost cost = lowering.costs.collective(kind, bytes, devices);
+  const Ticks latency = to_ticks(cost.latency);
+  lowering.graph.flows.push_back({cost, latency, to_ticks(cost.time) - latency});
+  return static_cast<std::int32_t>(lowering.graph.flows.size()) - 1;
+}
+
+std::size_t vocabulary_slot(const Lowering& lowering, std::size_t kind, int rank, int microbatch) {
+  const auto ranks = static_cast<std::size_t>(lowering.plan.pipeline),
+             microbatches = static_cast<std::size_t>(lowering.plan.schedule.microbatches);
+  return (kind * ranks + static_cast<std::size_t>(rank)) * microbatches + static_cast<std::size_t>(microbatch);
+}
+
+std::int32_t& exchange_task(Lowering& lowering, VocabularyExchange exchange, int rank, int microbatch) {
+  return lowering.vocabulary.exchanges[vocabulary_slot(lowering, at(exchange), rank, microbatch)];
+}
+std::int32_t share_task(const Lowering& lowering, ActionKind kind, int rank, int microbatch) {
+  return lowering.vocabulary.passes[vocabulary_slot(lowering, pass_index(kind), rank, microbatch)];
+}
+
+// The task of this rank whose end an exchange waits for; -1: another rank's.
+std::int32_t turn_producer(Lowering& lowering, const VocabularyTurn& turn, int rank) {
+  const Schedule& schedule = lowering.plan.schedule;
+  const auto of_stage = [&](int stage, PassSlot slot) {
+    return schedule.stage_to_rank[at(stage)] == rank ? lowering.task_of(slot, stage, turn.microbatch, -1) : -1;
+  };
+  switch (turn.exchange) {
+    case VocabularyExchange::Hidden:
+      return of_stage(schedule.chains.front().back(), PassSlot::Forward);
+    case VocabularyExchange::Statistics:
+      return share_task(lowering, ActionKind::S, rank, turn.microbatch);
+    case VocabularyExchange::HiddenGradient:
+      return share_task(lowering, schedule.vocabulary_barriers == 1 ? ActionKind::S : ActionKind::T, rank, turn.microbatch);
+    case VocabularyExchange::EmbeddingGradient:
+      return of_stage(schedule.chains.front().front(), PassSlot::Gradient);
+    default:
+      return share_task(lowering, ActionKind::E, rank, turn.microbatch);
+  }
+}
+
+// The pass that an exchange serves, for its name in timelines.
+ActionKind served_pass(VocabularyExchange exchange) {
+  switch (exchange) {
+    case VocabularyExchange::Hidden:
+      return ActionKind::S;
+    case VocabularyExchange::EmbeddingGradient:
+      return ActionKind::G;
+    case VocabularyExchange::Embedding:
+      return ActionKind::E;
+    default:
+      return ActionKind::T;
+  }
+}
+
+}  // namespace
+
+void make_vocabulary(Lowering& lowering) {
+  const Plan& plan = lowering.plan;
+  if (plan.schedule.vocabulary_barriers == 0) return;
+  if (lowering.zero() >= 2)
+    throw fault_at(lowering.scenario, "parallel.zero",
+                   "gradients and parameters of a vocabulary that is cut over the stages are not divided over replicas as well",
+                   "use parallel.zero 0 or 1, or leave the option vocabulary out of the schedule");
+  VocabularyWork& work = lowering.vocabulary;
+  for (int rank = 0; rank < plan.pipeline; ++rank) {
+    work.programs.emplace_back();
+    for (const ActionKind kind : {ActionKind::E, ActionKind::S, ActionKind::T, ActionKind::G})
+      work.programs.back()[pass_index(kind)] = add_share_program(lowering, rank, kind);
+  }
+  const WorkloadCost& workload = rank_workload(lowering, 0);
+  const Bytes hidden = border_bytes(workload, false), embedded = border_bytes(workload, true);
+  const Bytes statistics =
+      kStatisticBytes * (static_cast<std::int64_t>(kStatistics) * plan.micro * lowering.costs.tokens_per_sample());
+  const auto set = [&](VocabularyExchange exchange, CollectiveKind kind, Bytes bytes) {
+    work.flows[at(exchange)] = exchange_flow(lowering, kind, bytes);
+  };
+  // A broadcast in a pipeline of parts carries the tensor once over each link, as an all-gather does.
+  set(VocabularyExchange::Hidden, CollectiveKind::AllGather, hidden);
+  set(VocabularyExchange::Statistics, CollectiveKind::AllReduce, statistics);
+  set(VocabularyExchange::HiddenGradient, CollectiveKind::AllReduce, hidden);
+  set(VocabularyExchange::EmbeddingGradient, CollectiveKind::AllGather, embedded);
+  set(VocabularyExchange::Embedding, CollectiveKind::AllReduce, embedded);
+  work.turns = vocabulary_order(plan.schedule).turns;
+  const std::size_t places = static_cast<std::size_t>(plan.pipeline) * static_cast<std::size_t>(plan.schedule.microbatches);
+  work.passes.assign(4 * places, -1);
+  work.exchanges.assign(kVocabularyExchanges * places, -1);
+}
+
+HeldParameters vocabulary_share(const Lowering& lowering, int rank) {
+  const WorkloadCost& workload = rank_workload(lowering, rank);
+  HeldParameters held;
+  FirstUses is_first;
+  const int last = static_cast<int>(workload.units.size()) - 1;
+  for (const int u : {0, last})
+    for (ParameterUse use : workload.units[at(u)].parameters) {
+      if (!is_first(use, u)) continue;
+      use.elements = share_of(use.elements, lowering.plan.pipeline);
+      for (Bytes* bytes : {&use.frozen, &use.copies, &use.narrower}) *bytes = share_of(*bytes, lowering.plan.pipeline);
+      held.add(use);
+    }
+  return held;
+}
+
+// S keeps its columns of the softmax and the last stage's result to T, and makes a gradient of that size.
+PassMemory vocabulary_memory(const Lowering& lowering, int rank, ActionKind kind) {
+  const WorkloadCost& workload = rank_workload(lowering, rank);
+  const UnitCost& head = workload.units.back();
+  const int ranks = lowering.plan.pipeline;
+  const Bytes hidden = border_bytes(workload, false), embedded = border_bytes(workload, true);
+  const Bytes kept = hidden + share_of(std::max(head.saved - hidden, Bytes(0)), ranks);
+  switch (kind) {
+    case ActionKind::S:
+      return {kept, Bytes(0), share_of(head.temporary, ranks) + hidden};
+    case ActionKind::T:
+      return {Bytes(0), kept,
+              share_of(head.temporary, ranks) + (lowering.plan.schedule.vocabulary_barriers == 2 ? hidden : Bytes(0))};
+    default:
+      return {Bytes(0), Bytes(0), embedded};
+  }
+}
+
+Task vocabulary_pass(const Lowering& lowering, int rank, const Action& action) {
+  const PassMemory memory = vocabulary_memory(lowering, rank, action.kind);
+  Task task;
+  task.kind = TaskKind::Pass;
+  task.lane = Lane::Compute;
+  task.action = action;
+  task.program = lowering.vocabulary.programs[at(rank)][pass_index(action.kind)];
+  task.take = memory.take;
+  task.give = memory.give;
+  task.temporary = memory.temporary;
+  return task;
+}
+
+void note_vocabulary_pass(Lowering& lowering, int rank, const Action& action, std::int32_t task) {
+  lowering.vocabulary.passes[vocabulary_slot(lowering, pass_index(action.kind), rank, action.microbatch)] = task;
+}
+
+void add_vocabulary_lane(Lowering& lowering, int rank) {
+  for (const VocabularyTurn& turn : lowering.vocabulary.turns) {
+    Task task;
+    task.kind = TaskKind::Collective;
+    task.lane = Lane::Vocabulary;
+    task.rank = rank;
+    task.action = {.kind = served_pass(turn.exchange), .stage = rank, .microbatch = turn.microbatch};
+    task.flow = lowering.vocabulary.flows[at(turn.exchange)];
+    lowering.after.push_back({turn_producer(lowering, turn, rank), -1, -1});
+    exchange_task(lowering, turn.exchange, rank, turn.microbatch) = static_cast<std::int32_t>(lowering.graph.tasks.size());
+    lowering.graph.tasks.push_back(task);
+  }
+}
+
+void connect_vocabulary(Lowering& lowering, const Action& action, int rank) {
+  const Schedule& schedule = lowering.plan.schedule;
+  if (schedule.vocabulary_barriers == 0) return;
+  const auto wait_for = [&](VocabularyExchange exchange) {
+    lowering.graph.inputs.push_back({exchange_task(lowering, exchange, rank, action.microbatch), -1});
+  };
+  const bool first = action.stage == schedule.chains.front().front(), last = action.stage == schedule.chains.front().back();
+  switch (action.kind) {
+    case ActionKind::F:
+      if (first) wait_for(VocabularyExchange::Embedding);
+      break;
+    case ActionKind::I:
+    case ActionKind::B:
+      if (last) wait_for(VocabularyExchange::HiddenGradient);
+      break;
+    case ActionKind::S:
+      wait_for(VocabularyExchange::Hidden);
+      break;
+    case ActionKind::T:
+      wait_for(VocabularyExchange::Statistics);
+      break;
+    case ActionKind::G:
+      wait_for(VocabularyExchange::EmbeddingGradient);
+      break;
+    default:
+      break;
+  }
+}
+
+void share_vocabulary_flows(Lowering& lowering) {
+  if (lowering.plan.schedule.vocabulary_barriers == 0) return;
+  std::vector<std::int32_t> ranks;
+  for (int rank = 0; rank < lowering.plan.pipeline; ++rank) ranks.push_back(rank);
+  for (const std::int32_t flow : lowering.vocabulary.flows) lowering.graph.cross_rank_flows.push_back({flow, ranks});
+}
+
+}  // namespace panpipe
