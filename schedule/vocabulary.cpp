@@ -70,18 +70,21 @@ EndTimes end_times(const Schedule& schedule, const ScheduleEvaluation& evaluatio
   return ends;
 }
 
-// At times at which all that a pass needs has ended and nothing that needs it has begun: T goes with the next S, the embedding
-// two microbatches ahead of its forward and its gradient two behind its backward, as in the paper.
+// At times at which all that a pass needs has ended and nothing that needs it has begun: S follows the last stage's forward,
+// and T goes with the next S; with two barriers both divide what lies before the backward, so that the exchanges are hidden. The
+// embedding runs two microbatches ahead of its forward and its gradient two behind its backward, as in the paper.
 std::vector<PlacedShare> share_places(const EndTimes& ends, int rank, double end, int barriers) {
   constexpr std::size_t kLead = 2;
   std::vector<PlacedShare> placed;
   const std::size_t count = ends.first_forward.size();
+  const auto between = [&](std::size_t m, int part) {
+    return ends.last_forward_end[m] + (ends.last_backward[m] - ends.last_forward_end[m]) * part / (barriers + 1);
+  };
   for (std::size_t m = 0; m < count; ++m) {
     const auto add = [&](ActionKind kind, double at) { placed.push_back({at, pass(kind, rank, static_cast<int>(m))}); };
     add(ActionKind::E, m < kLead ? -1 : ends.first_forward[m - kLead]);
-    add(ActionKind::S, ends.last_forward_end[m]);
-    const double next = m + 1 < count ? ends.last_forward_end[m + 1] : end;
-    add(ActionKind::T, barriers == 2 ? std::min(next, ends.last_backward[m]) : next);
+    add(ActionKind::S, between(m, barriers - 1));
+    add(ActionKind::T, barriers == 2 ? between(m, 2) : m + 1 < count ? between(m + 1, 0) : end);
     add(ActionKind::G, m + kLead < count ? ends.first_backward_end[m + kLead] : end);
   }
   std::sort(placed.begin(), placed.end(), share_is_before);
