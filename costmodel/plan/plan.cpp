@@ -134,6 +134,7 @@ void check_lengths(const Scenario& scenario, const Plan& plan) {
   if (plan.schedule.splits > 1)
     refuse(fmt::format("schedule '{}' cuts sequences into {} slices, and microbatches of unequal length have none of one size",
                        plan.schedule.name, plan.schedule.splits));
+  if (plan.schedule.vocabulary_barriers > 0) refuse("the passes of a vocabulary that is cut over the stages are of one length");
   if (scenario.framework.joins_pipeline_outputs && plan.pipeline > 1)
     refuse(fmt::format("the framework {} hands tensors of one shape from rank to rank, and joins them at the end of a step",
                        scenario.framework.name));
