@@ -314,8 +314,8 @@ class RankReplay {
 bool is_replayed(const Scenario& scenario, const Plan& plan) {
   const bool streams = streams_weights(scenario, plan) || scenario.offload.streams_activations() || scenario.offload.gradients;
   const bool whole = plan.schedule.vocabulary_barriers == 0;  // else ranks hold parts of units
-  return !streams && whole && ways_of_stages(plan.schedule).empty() &&
-         scenario.framework.allocator != AllocatorModel::Factor && scenario.memory_model == MemoryModelKind::Full;
+  return !streams && whole && ways_of_stages(plan.schedule).empty() && scenario.framework.allocator != AllocatorModel::Factor &&
+         scenario.memory_model == MemoryModelKind::Full;
 }
 
 // The lowering's stages and memory, and the allocations of a site's units.

@@ -99,8 +99,9 @@ std::size_t HostTraffic::next_taking(std::size_t position) const {
   const Action& now = row_[position];
   if (ways_[now.stage] == Way::Forth) return row_.size();
   std::size_t next = position + 1;
-  while (next < row_.size() && !takes_parked(next)) ++next;
-  if (next == row_.size() || row_[next].stage == now.stage) return next;
+  bool same_turn = true;
+  for (; next < row_.size() && !takes_parked(next); ++next) same_turn = same_turn && row_[next].stage == now.stage;
+  if (next == row_.size() || (same_turn && row_[next].stage == now.stage)) return next;
   const bool same_round = chain_of_[row_[next].stage] == chain_of_[now.stage] && row_[next].microbatch <= now.microbatch;
   return same_round ? next : row_.size();
 }

@@ -99,6 +99,7 @@ struct StageInfo {
 
 // The data flow from one stage to another, of the longest microbatches, with its links.
 struct StageEdge : StageLink {
+  bool forth = true;  // false: where forward and backward are cut apart, an edge of the backward
   // Into TaskGraph::links: that of the longest, which those of the other lengths follow; -1 within one rank.
   std::int32_t forward_link = -1, backward_link = -1;
   std::vector<StageLink> lengths{};  // of each length

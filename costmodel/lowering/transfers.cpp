@@ -96,7 +96,7 @@ void connect_forward(Lowering& lowering, std::int32_t task, const Action& action
   }
   for (const int e : lowering.edges_in[action.stage]) {
     const StageEdge& edge = lowering.edges[e];
-    if (edge.gradient && edge.bytes == 0) continue;  // of a backward that is cut apart
+    if (!edge.forth) continue;
     add_input(lowering, task, producer_of(lowering, PassSlot::Forward, edge.from, action), edge.forward_link, false);
   }
 }
@@ -175,7 +175,7 @@ void make_stage_edges(Lowering& lowering) {
       }
       std::erase_if(links, [&](const StageLink& link) { return !forward && !link.gradient; });
       if (lowering.edges.size() == first)
-        for (const StageLink& link : links) lowering.edges.push_back({link, -1, -1});
+        for (const StageLink& link : links) lowering.edges.push_back({link, forward, -1, -1});
       for (std::size_t e = 0; e < links.size(); ++e) lowering.edges[first + e].lengths.push_back(links[e]);
     }
   };
@@ -199,7 +199,7 @@ void make_stage_edges(Lowering& lowering) {
     lowering.edges_out[edge.from].push_back(static_cast<int>(e));
     const int from = lowering.stage(edge.from).rank, to = lowering.stage(edge.to).rank;
     if (from == to) continue;
-    if (edge.bytes > 0 || !edge.gradient) edge.forward_link = add_links(lowering, from, to, edge, &StageLink::bytes);
+    if (edge.forth) edge.forward_link = add_links(lowering, from, to, edge, &StageLink::bytes);
     if (edge.gradient) edge.backward_link = add_links(lowering, to, from, edge, &StageLink::gradient_bytes);
   }
 }
