@@ -146,7 +146,7 @@ void make_vocabulary(Lowering& lowering) {
   const WorkloadCost& workload = rank_workload(lowering, 0);
   const Bytes hidden = border_bytes(workload, false), embedded = border_bytes(workload, true);
   const Bytes statistics =
-      kStatisticBytes * (static_cast<std::int64_t>(kStatistics) * plan.micro * lowering.costs.tokens_per_sample());
+      kStatisticBytes * (static_cast<std::int64_t>(kStatistics) * plan.micro * lowering.costs.tokens_per_sample(0));
   const auto set = [&](VocabularyExchange exchange, CollectiveKind kind, Bytes bytes) {
     work.flows[at(exchange)] = exchange_flow(lowering, kind, bytes);
   };
