@@ -34,7 +34,7 @@ TEST(CsvErrors, EachMistakeInACell) {
   for (const Case& c : {
            Case{"0X0", "1:2: error: cell 1, '0X0': unknown action 'X'",
                 "actions are F, I, W, B, R, SEND_F, RECV_F, SEND_B, RECV_B, UNSHARD, RESHARD, REDUCE_GRAD, OFFLOAD, RELOAD, OPT, "
-                "SYNC"},
+                "SYNC, E, S, T, G"},
            Case{"F0", "1:1: error: cell 1, 'F0': F names no stage", "write the stage before it: 2F0"},
            Case{"0F", "1:3: error: cell 1, '0F': 0F names no microbatch", "write it after the letter: 0F0"},
            Case{"0UNSHARD3", "1:9: error: cell 1, '0UNSHARD3': UNSHARD takes no microbatch", "write 0UNSHARD"},
