@@ -18,7 +18,8 @@ std::size_t position_in(const std::vector<int>& names, int tensor) {
 }
 
 StageMessages::StageMessages(const OperatorGraph& graph, const Plan& plan, const StageLayout& layout, Transport& transport,
-                             at::Device device, Clock::duration deadline, std::string& action, SpanLog& spans)
+                             at::Device device, Clock::duration deadline, std::string& action, SpanLog& spans,
+                             const std::vector<MicrobatchLength>& lengths)
     : graph_(graph),
       plan_(plan),
       layout_(layout),
@@ -27,7 +28,19 @@ StageMessages::StageMessages(const OperatorGraph& graph, const Plan& plan, const
       deadline_(deadline),
       action_(action),
       place_(place_of(plan, transport.rank())),
-      spans_(spans) {}
+      spans_(spans) {
+  for (const MicrobatchLength& length : lengths) of_length_.push_back(length.graph);
+}
+
+// In the shape of the slice's microbatch.
+const Tensor& StageMessages::tensor_of(const Message& message, std::size_t number, int slice) const {
+  const OperatorGraph* graph = &graph_;
+  if (!of_length_.empty()) {
+    const int microbatch = layout_.microbatch_of_step(message.from, slice / layout_.splits);
+    graph = of_length_[static_cast<std::size_t>(plan_.length_of(place_.replica, microbatch))];
+  }
+  return graph->tensors[static_cast<std::size_t>(message.tensors[number])];
+}
 
 int StageMessages::rank_of_stage(int stage) const {
   return world_rank(plan_, {plan_.schedule.stage_to_rank[stage], place_.replica, place_.shard});
@@ -41,7 +54,7 @@ void StageMessages::post_message(int index, int slice, bool backward) {
   if (!posted.empty()) return;
   for (std::size_t i = 0; i < message.tensors.size(); ++i) {
     if (backward && !message.gradient[i]) continue;
-    const Tensor& tensor = graph_.tensors[message.tensors[i]];
+    const Tensor& tensor = tensor_of(message, i, slice);
     const TensorSpec expected{tensor.shape, scalar_type(tensor.dtype), device_};
     posted.push_back({Clock::now(), transport_.receive(expected, other, layout_.tag(index, static_cast<int>(i), slice, backward)),
                       static_cast<int>(i)});
@@ -101,7 +114,7 @@ void StageMessages::give(int index, const Action& of, bool backward, const std::
     if (backward && !message.gradient[i]) continue;
     at::Tensor value = values[i];
     if (!value.defined()) {  // no gradient flowed: the receiver still waits for one
-      const Tensor& tensor = graph_.tensors[message.tensors[i]];
+      const Tensor& tensor = tensor_of(message, i, slice);
       value = at::zeros(tensor.shape, at::TensorOptions(scalar_type(tensor.dtype)).device(device_));
     }
     bytes += static_cast<std::int64_t>(value.nbytes());

@@ -11,6 +11,7 @@
 #include "costmodel/timeline/timeline.hpp"
 #include "exec/engine/measure/span_log.hpp"
 #include "exec/engine/mesh.hpp"
+#include "exec/engine/microbatch_lengths.hpp"
 #include "exec/engine/stage_layout.hpp"
 #include "exec/engine/transport/transport.hpp"
 
@@ -22,9 +23,9 @@ std::size_t position_in(const std::vector<int>& names, int tensor);
 class StageMessages {
  public:
   // Messages between ranks of the same replica and shard. `action` is set to the awaited message during a wait, then restored.
-  // Transfers are recorded in `spans`. References must outlive the object.
+  // Transfers are recorded in `spans`. `lengths`: with microbatches of unequal length. References must outlive the object.
   StageMessages(const OperatorGraph& graph, const Plan& plan, const StageLayout& layout, Transport& transport, at::Device device,
-                Clock::duration deadline, std::string& action, SpanLog& spans);
+                Clock::duration deadline, std::string& action, SpanLog& spans, const std::vector<MicrobatchLength>& lengths = {});
 
   // Posts the receives that the action needs, so that data travel while others compute.
   void post(const Action& action);
@@ -48,6 +49,7 @@ class StageMessages {
   const Message& message(int index) const { return layout_.messages[index]; }
   const StageRange& range(int stage) const { return layout_.stages[stage]; }
   int rank_of_stage(int stage) const;
+  const Tensor& tensor_of(const Message& message, std::size_t number, int slice) const;
   void post_message(int index, int slice, bool backward);
   std::vector<at::Tensor> take(int index, const Action& of, bool backward);
   void give(int index, const Action& of, bool backward, const std::vector<at::Tensor>& values);
@@ -66,6 +68,7 @@ class StageMessages {
   std::map<MessageKey, std::vector<at::Tensor>> local_;  // between stages of this rank
   std::vector<PendingPtr> sends_;
   SpanLog& spans_;
+  std::vector<const OperatorGraph*> of_length_;  // empty if all microbatches are alike
 };
 
 }  // namespace panpipe::exec

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "base/index.hpp"
 #include "exec/engine/braid_order.hpp"
 #include "exec/engine/mesh.hpp"
 #include "exec/engine/mixed_bits.hpp"
@@ -59,7 +60,7 @@ Worker::Worker(const OperatorGraph& graph, const Plan& plan, const StageLayout& 
       labels_(layout.cut.empty() ? -1 : labels_of(graph)),
       fault_(transport.rank()),
       spans_(options.device),
-      messages_(graph, plan, layout, transport, options.device, options.deadline, action_, spans_),
+      messages_(graph, plan, layout, transport, options.device, options.deadline, action_, spans_, options.lengths),
       feed_(options.device),
       groups_(plan, transport, options.deadline, spans_) {
   options_.seed = seed_of(options.seed, share_);
@@ -68,12 +69,10 @@ Worker::Worker(const OperatorGraph& graph, const Plan& plan, const StageLayout& 
   };
   if (plan.context > 1) own_parts_ = std::make_unique<PartsOfSequence>(parameters, layout.cut, share_);
   if (options.autocast) copies_ = std::make_unique<WeightCopies>(*options.autocast);
-  for (std::size_t s = 0; s < layout.stages.size(); ++s) {
-    if (plan.schedule.stage_to_rank[s] != position) continue;
-    stages_.emplace(static_cast<int>(s), std::make_unique<SegmentedStage>(
-                                             graph, layout.stages[s], own_parts_ ? *own_parts_ : parameters,
-                                             layout.needs_gradient, options_.device, groups_, copies_.get(), options_.gate));
-  }
+  for (const MicrobatchLength& length : options_.lengths)
+    of_length_.push_back(std::make_unique<FirstOfSequence>(parameters, *length.graph));
+  for (std::size_t s = 0; s < layout.stages.size(); ++s)
+    if (plan.schedule.stage_to_rank[s] == position) make_stage(static_cast<int>(s), own_parts_ ? *own_parts_ : parameters);
   for (const Action& action : plan.schedule.order[position])
     if (action.kind == ActionKind::R)
       recomputed_.insert(key_of(action));
@@ -81,9 +80,46 @@ Worker::Worker(const OperatorGraph& graph, const Plan& plan, const StageLayout& 
       parked_[key_of(action)] = nullptr;
 }
 
+void Worker::make_stage(int stage, const ParameterStore& parameters) {
+  const auto add = [&](int length, const OperatorGraph& graph, const ParameterStore& store) {
+    auto& made = stages_[{stage, length}];
+    if (!made)
+      made = std::make_unique<SegmentedStage>(graph, layout_.stages[stage], store, layout_.needs_gradient, options_.device,
+                                              groups_, copies_.get(), options_.gate);
+  };
+  if (options_.lengths.empty()) return add(0, graph_, parameters);
+  for (int m = 0; m < layout_.microbatches / layout_.chains; ++m) {
+    const int length = plan_.length_of(replica_, layout_.microbatch_of_step(stage, m));
+    add(length, *options_.lengths[panpipe::at(length)].graph, *of_length_[panpipe::at(length)]);
+  }
+}
+
+int Worker::length_of(const Action& action) const {
+  if (options_.lengths.empty()) return 0;
+  return plan_.length_of(replica_, layout_.microbatch_of_step(action.stage, action.microbatch));
+}
+
+const OperatorGraph& Worker::graph_of(const Action& action) const {
+  return options_.lengths.empty() ? graph_ : *options_.lengths[panpipe::at(length_of(action))].graph;
+}
+
+// Each token of the step counts alike.
+double Worker::loss_weight(const Action& action) const {
+  return options_.lengths.empty() ? 1 : options_.lengths[panpipe::at(length_of(action))].loss_weight;
+}
+
+CallContext Worker::context_of(const Action& action, std::int64_t draws, std::shared_ptr<const SequenceSlice> slice) const {
+  CallContext context{options_.seed, draws, options_.autocast, std::move(slice)};
+  context.before_reading = &before_reading_;
+  if (!options_.lengths.empty()) context.samples = &options_.lengths[panpipe::at(length_of(action))].samples;
+  return context;
+}
+
 // Microbatches over all steps and replicas.
 std::int64_t Worker::sample_of(const Action& action) const {
-  const std::int64_t microbatch = layout_.microbatch_of_step(action.stage, action.microbatch);
+  std::int64_t microbatch = layout_.microbatch_of_step(action.stage, action.microbatch);
+  if (!options_.listed.empty())
+    microbatch = options_.listed[panpipe::at(data_index(plan_, replica_) * layout_.microbatches + microbatch)];
   return options_.first_sample + (step_ * layout_.microbatches + microbatch) * plan_.data + data_index(plan_, replica_);
 }
 
@@ -107,7 +143,7 @@ at::Tensor Worker::own_part(int graph_tensor, const at::Tensor& whole, int slice
 
 // The weight of a pass's loss in the mean over a microbatch's labels: its share of the labels that count.
 double Worker::loss_share(const Action& action) {
-  if (layout_.cut.empty()) return 1;
+  if (layout_.cut.empty()) return loss_weight(action);
   constexpr std::int64_t kIgnoredLabel = -100;  // PyTorch's default ignore_index
   const auto even = 1.0 / (layout_.splits * share_.degree);
   if (labels_ < 0) return even;
@@ -120,27 +156,29 @@ double Worker::loss_share(const Action& action) {
 
 // The inputs of a forward pass of a stage: activations that arrive, and data.
 std::vector<at::Tensor> Worker::take_inputs(const Action& action, std::int64_t sample) {
-  const std::vector<int>& inputs = stages_.at(action.stage)->inputs();
+  const std::vector<int>& inputs = stage_of(action).inputs();
+  const OperatorGraph& graph = graph_of(action);
   std::vector<at::Tensor> values = messages_.take_inputs(action, inputs);
   begin_work(*running_);
   for (const int input : layout_.stages[action.stage].data) {
-    values[position_in(inputs, input)] = feed_.on_device(own_part(input, data_(input, sample), action.split));
+    const at::Tensor whole =
+        first_part(data_(input, sample), layout_.cut.empty() ? graph.tensors[input].shape : Shape{}).contiguous();
+    values[position_in(inputs, input)] = feed_.on_device(own_part(input, whole, action.split));
   }
   return values;
 }
 
 Steps Worker::forward(const Action& action) {
-  SegmentedStage& stage = *stages_.at(action.stage);
+  SegmentedStage& stage = stage_of(action);
   const std::int64_t sample = sample_of(action);
   const Recompute recompute = plan_.stages[action.stage].recompute;
   const bool whole = recompute == Recompute::Full && !layout_.stages[action.stage].by_blocks;
   const bool drop = whole || recomputed_.count(key_of(action)) > 0;
   const std::shared_ptr<const SequenceSlice> slice = slice_of(action);
   const std::int64_t draws = sample * layout_.splits + std::max<int>(0, action.split);  // each slice its own random numbers
-  CallContext context{options_.seed, draws, options_.autocast, slice};
-  context.before_reading = &before_reading_;
   return stage.forward(
-      layout_.slice_index(action), context, drop, [this, action, sample] { return take_inputs(action, sample); },
+      layout_.slice_index(action), context_of(action, draws, slice), drop,
+      [this, action, sample] { return take_inputs(action, sample); },
       [this, action, &stage](const std::vector<at::Tensor>& outputs) {
         messages_.give_outputs(action, stage.outputs(), outputs);
         if (layout_.stages[action.stage].has_loss) note_loss(action, outputs);
@@ -148,7 +186,7 @@ Steps Worker::forward(const Action& action) {
 }
 
 void Worker::note_loss(const Action& action, const std::vector<at::Tensor>& outputs) {
-  const at::Tensor& value = outputs[position_in(stages_.at(action.stage)->outputs(), graph_.loss)];
+  const at::Tensor& value = outputs[position_in(stage_of(action).outputs(), graph_.loss)];
   const double share = loss_share(action);
   if (share == 0) return;  // a slice without a label that counts: the mean over none of them is no number
   // A host on its own reads it at once; it would wait for a GPU, in every microbatch.
@@ -178,7 +216,7 @@ void Worker::read_losses(StepResult& result) {
 }
 
 Steps Worker::backward(const Action& action) {
-  SegmentedStage& stage = *stages_.at(action.stage);
+  SegmentedStage& stage = stage_of(action);
   return stage.backward(
       action.kind, layout_.slice_index(action),
       [this, action, &stage] {
@@ -230,10 +268,10 @@ Worker::Running Worker::prepare(std::size_t index) {
       running.steps = backward(action);
       break;
     case ActionKind::W:
-      running.steps = stages_.at(action.stage)->weight_gradient(layout_.slice_index(action));
+      running.steps = stage_of(action).weight_gradient(layout_.slice_index(action));
       break;
     case ActionKind::R:
-      running.steps = stages_.at(action.stage)->recompute(layout_.slice_index(action));
+      running.steps = stage_of(action).recompute(layout_.slice_index(action));
       break;
     case ActionKind::Offload:
     case ActionKind::Reload:
@@ -376,14 +414,13 @@ double Worker::evaluate(std::int64_t round, const DataSource& data) {
   for (std::size_t a = 0; a < order.size(); ++a) {
     for (std::size_t next = a; next < std::min(a + ahead, order.size()); ++next) messages_.post(order[next]);
     const Action& action = order[a];
-    SegmentedStage& stage = *stages_.at(action.stage);
+    SegmentedStage& stage = stage_of(action);
     action_ = to_text(action);
     transport_.set_action(fmt::format("{} of an evaluation", action_));
     groups_.set_action(action);
     slices.push_back(slice_of(action));
     const std::int64_t sample = sample_of(action);
-    CallContext context{options_.seed, sample, options_.autocast, slices.back()};
-    context.before_reading = &before_reading_;
+    CallContext context = context_of(action, sample, slices.back());
     context.evaluates = true;
     const Steps steps = stage.evaluate(
         layout_.slice_index(action), context, [&] { return take_inputs(action, sample); },

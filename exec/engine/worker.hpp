@@ -18,6 +18,7 @@
 #include "exec/engine/fault.hpp"
 #include "exec/engine/measure/memory_account.hpp"
 #include "exec/engine/measure/span_log.hpp"
+#include "exec/engine/microbatch_lengths.hpp"
 #include "exec/engine/slices/attended_sequence.hpp"
 #include "exec/engine/stage/activation_offload.hpp"
 #include "exec/engine/stage/segmented_stage.hpp"
@@ -43,8 +44,10 @@ struct WorkerOptions {
   // GPU at the end of the step.
   std::function<void(std::size_t)> before_action{}, after_action{};
   std::function<void(int, double)> on_loss{};
-  ParameterGate* gate = nullptr;  // null if parameters are always whole
-  double loss_scale = 1.0;        // multiplies the loss's gradient; the optimizer divides
+  ParameterGate* gate = nullptr;            // null if parameters are always whole
+  std::vector<MicrobatchLength> lengths{};  // of the plan's; empty if all microbatches are alike
+  std::vector<int> listed{};                // as listed_microbatches() gives them; empty: in order
+  double loss_scale = 1.0;                  // multiplies the loss's gradient; the optimizer divides
 };
 
 struct StepResult {
@@ -96,6 +99,12 @@ class Worker {
   using Key = std::pair<int, int>;  // (stage, slice)
   Key key_of(const Action& action) const { return {action.stage, layout_.slice_index(action)}; }
 
+  int length_of(const Action& action) const;
+  const OperatorGraph& graph_of(const Action& action) const;
+  SegmentedStage& stage_of(const Action& action) { return *stages_.at({action.stage, length_of(action)}); }
+  void make_stage(int stage, const ParameterStore& parameters);
+  CallContext context_of(const Action& action, std::int64_t draws, std::shared_ptr<const SequenceSlice> slice) const;
+  double loss_weight(const Action& action) const;
   std::int64_t sample_of(const Action& action) const;
   std::shared_ptr<const SequenceSlice> slice_of(const Action& action);
   double loss_share(const Action& action);
@@ -129,9 +138,10 @@ class Worker {
   StageMessages messages_;
   DataFeed feed_;
   PassGroups groups_;
-  std::unique_ptr<ParameterStore> own_parts_;  // if ranks share sequences: of position-dependent tensors
-  std::unique_ptr<WeightCopies> copies_;       // nullptr without autocast
-  std::map<int, std::unique_ptr<SegmentedStage>> stages_;
+  std::unique_ptr<ParameterStore> own_parts_;               // if ranks share sequences: of position-dependent tensors
+  std::unique_ptr<WeightCopies> copies_;                    // nullptr without autocast
+  std::vector<std::unique_ptr<ParameterStore>> of_length_;  // per length but the first
+  std::map<std::pair<int, int>, std::unique_ptr<SegmentedStage>> stages_;     // by (stage, length)
   std::set<Key> recomputed_;                                                  // those with an R in the order
   std::map<Key, std::unique_ptr<ParkedActivations>> parked_;                  // those that the order offloads
   std::map<std::pair<int, int>, std::weak_ptr<AttendedSequence>> sequences_;  // by (stage, microbatch)

@@ -4,6 +4,7 @@
 #include "costmodel/cost/matrix_optimizer.hpp"
 #include "costmodel/workload/model_config.hpp"
 #include "exec/engine/context/context_graph.hpp"
+#include "exec/engine/microbatch_lengths.hpp"
 #include "exec/engine/run/run.hpp"
 #include "exec/engine/slices/slice_graph.hpp"
 #include "exec/engine/stage/autocast_region.hpp"
@@ -55,7 +56,7 @@ void check_formats(const Scenario& scenario) {
       optimizer.master.value_or(MasterFormat::Fp32) != MasterFormat::Fp32)
     throw fault_at(scenario, "optimizer", "the executor's optimizers keep moments and masters in fp32",
                    "run without optimizer.states and optimizer.master");
-  if (scenario.samples.any())
+  if (scenario.samples.any() && !scenario.lengths.any())
     throw fault_at(scenario, "batch.packed", "the executor's attention is over whole sequences", "run without batch.packed");
   if (scenario.offload.any())
     throw fault_at(scenario, "offload", "the executor keeps optimizer and parameters on the devices", "run without offload");
@@ -132,14 +133,12 @@ PreparedRun::PreparedRun(RunRequest asked)
           fmt::format("the executor has no {} of '{}': models with it are predicted and not run", op.target, op.module),
           "estimate, simulate and plan know it");
   plan = experiment.plan(request.plan);
-  if (scenario.lengths.shapes.size() > 1)
-    throw fault_at(scenario, "batch.lengths", "the executor runs microbatches of one length",
-                   "estimate, simulate and plan know more");
   if (plan.schedule.vocabulary_barriers > 0)
     throw fault_at(scenario, "schedule", "the executor does not cut a vocabulary over the stages",
                    "leave the option vocabulary out; estimate and simulate know it");
   check_matrices(scenario, plan);
   check_rolling(scenario, plan);
+  (void)microbatch_lengths(experiment, plan);  // or throws
   if (plan.context > 1) {
     whole = of_whole_sequences(scenario);
     slices = shared(experiment, *whole->graph);

@@ -4,6 +4,7 @@
 #include <ATen/Context.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <fmt/format.h>
 
@@ -266,8 +267,32 @@ void OperatorProgram::wait_to_read(const Node& node, const CallContext& context)
   if (node.reads && context.before_reading && !device_.is_cpu()) (*context.before_reading)();
 }
 
+// Attention of samples that share a sequence, each to itself: a block-diagonal mask, without the work of what it masks.
+void OperatorProgram::call_for_samples(const Node& node, CallContext context, torch::jit::Stack& stack) const {
+  constexpr std::int64_t kTokens = 2;  // dimension of (samples, heads, tokens, features)
+  const std::vector<std::int64_t> samples = *std::exchange(context.samples, nullptr);
+  std::vector<at::Tensor> parts;
+  std::int64_t first = 0;
+  for (const std::int64_t length : samples) {
+    torch::jit::Stack own = stack;
+    for (const std::string_view operand : {"query", "key", "value"}) {
+      c10::IValue& argument = own[panpipe::at(node.row->position(operand))];
+      argument = argument.toTensor().narrow(kTokens, first, length);
+    }
+    if (const int mask = node.row->position("attn_mask"); mask >= 0 && own[panpipe::at(mask)].isTensor())
+      own[panpipe::at(mask)] = own[panpipe::at(mask)].toTensor().narrow(-2, first, length).narrow(-1, first, length);
+    call(node, context, own);
+    parts.push_back(own.front().toTensor());
+    context.seed = mixed_bits(context.seed);  // each draws its own
+    first += length;
+  }
+  stack.assign(1, at::cat(parts, kTokens));
+}
+
 // Random operators draw the same whenever and wherever they are called for this operator and sample.
 void OperatorProgram::call(const Node& node, const CallContext& context, torch::jit::Stack& stack) const {
+  if (node.row->role == OperatorRole::Attention && context.samples != nullptr && !context.samples->empty())
+    return call_for_samples(node, context, stack);
   if (!node.random) return call_as_stated(node, stack);
   const std::lock_guard hold(generator_lock());
   at::Generator generator =

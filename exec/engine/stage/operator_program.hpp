@@ -25,12 +25,13 @@ struct CallContext {
   std::uint64_t seed = 0;  // of the run
   std::int64_t sample =
       0;  // number of the microbatch over all steps and replicas, so that random operators draw the same in every placement
-  std::optional<at::ScalarType> autocast{};      // for mixed precision of an fp32 graph: the type of its products
-  std::shared_ptr<const SequenceSlice> slice{};  // of the sequence, if sequences are cut
-  const WeightCopies* copies = nullptr;          // with autocast: copies that products read instead of weights
-  bool evaluates = false;                        // no training: dropout is off, and normalizations use their running statistics
-  int context_member = 0;                        // where ranks exchange heads: this rank has that part of all heads
-  Recomputation* recomputation = nullptr;        // of this forward, if results are recomputed
+  std::optional<at::ScalarType> autocast{};            // for mixed precision of an fp32 graph: the type of its products
+  std::shared_ptr<const SequenceSlice> slice{};        // of the sequence, if sequences are cut
+  const std::vector<std::int64_t>* samples = nullptr;  // tokens of the samples that share a sequence; null, none: one sample
+  const WeightCopies* copies = nullptr;                // with autocast: copies that products read instead of weights
+  bool evaluates = false;                  // no training: dropout is off, and normalizations use their running statistics
+  int context_member = 0;                  // where ranks exchange heads: this rank has that part of all heads
+  Recomputation* recomputation = nullptr;  // of this forward, if results are recomputed
   // Called before an operator that reads values of a GPU on the host: returns when the GPU has computed them. The operator itself
   // would wait without end if the GPU hangs. nullptr: it waits.
   const std::function<void()>* before_reading = nullptr;
@@ -90,6 +91,7 @@ class OperatorProgram {
   c10::IValue literal(Node& node, int position, const Argument& argument);
   void wait_to_read(const Node& node, const CallContext& context) const;
   void call(const Node& node, const CallContext& context, torch::jit::Stack& stack) const;
+  void call_for_samples(const Node& node, CallContext context, torch::jit::Stack& stack) const;
   void call_as_stated(const Node& node, torch::jit::Stack& stack) const;
   int slot_of(int tensor);
 

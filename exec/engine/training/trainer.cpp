@@ -102,6 +102,8 @@ WorkerOptions Trainer::worker_options(const TrainingPosition& start) {
   options.seed = seed_of(run_);
   options.device = device_.device();
   options.deadline = deadline_;
+  options.lengths = microbatch_lengths(run_.experiment, run_.plan);
+  options.listed = listed_microbatches(run_.experiment.scenario, run_.plan);
   options.autocast = autocast_of(run_.graph(), run_.experiment.scenario.precision);
   const std::int64_t micro = run_.experiment.scenario.degrees.micro;
   options.first_sample = start.samples / micro - start.step * run_.layout.microbatches * run_.plan.data;
