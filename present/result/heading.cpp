@@ -214,9 +214,13 @@ class Heading {
   }
 
   std::string batch_text(const Degrees& degrees, int microbatches) const {
-    return fmt::format("global batch {} = {} {} of {} x {}", static_cast<long long>(microbatches) * degrees.micro * degrees.data,
-                       microbatches, microbatches == 1 ? "microbatch" : "microbatches", degrees.micro,
-                       degrees.context > 1 ? fmt::format("data {}", degrees.data) : counted(degrees.data, "replica"));
+    const std::vector<SequenceShape>& shapes = scenario_.lengths.shapes;
+    const std::string lengths =
+        shapes.size() < 2 ? "" : fmt::format(", {} to {} tokens", shapes.back().tokens(), shapes.front().tokens());
+    return fmt::format("global batch {} = {} {} of {} x {}{}",
+                       static_cast<long long>(microbatches) * degrees.micro * degrees.data, microbatches,
+                       microbatches == 1 ? "microbatch" : "microbatches", degrees.micro,
+                       degrees.context > 1 ? fmt::format("data {}", degrees.data) : counted(degrees.data, "replica"), lengths);
   }
 
   // A plan keeps the global batch; a sweep over replicas keeps what the scenario states.

@@ -99,6 +99,7 @@ FENCED = {
         "base/parallel_for.cpp",
         "base/files/input_registry.cpp",
         "base/input/cached_document.cpp",
+        "costmodel/cost/length_models.hpp",
         "costmodel/cost/site.hpp",
         "planner",
         "sim",
