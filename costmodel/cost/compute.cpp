@@ -246,6 +246,18 @@ double attention_scores(const AttentionShape& a) {
          static_cast<double>(a.key_length);
 }
 
+namespace {
+
+// Whole blocks on the edges of a window, relative to what a causal mask has for as many attended keys: the mask's diagonal, and a
+// second one at the window's far end, which the first queries lack.
+double edges_of_window(const AttentionShape& a) {
+  if (a.window <= 0 || a.window >= a.key_length || a.chosen) return 1;
+  const double second = 1 - static_cast<double>(a.window) / static_cast<double>(a.key_length);
+  return (1 + second) * (0.5 / a.attended_share());
+}
+
+}  // namespace
+
 AttentionCost attention_cost(const AttentionShape& a, const DeviceRates& rates) {
   const double scores = attention_scores(a);
   AttentionCost cost;
@@ -256,7 +268,7 @@ AttentionCost attention_cost(const AttentionShape& a, const DeviceRates& rates) 
     // Short sequences: blocks on the diagonal are done whole, and few queries share the reading of keys.
     const double at_a_time = static_cast<double>(a.key_length) / static_cast<double>(a.blocks);
     const double keys = rates.samples.any() ? std::min(at_a_time, rates.samples.of_a_token()) : at_a_time;
-    const double ramp = (1 + rates.attention_ramp / keys) / (1 + rates.attention_ramp / kRampAt);
+    const double ramp = (1 + rates.attention_ramp * edges_of_window(a) / keys) / (1 + rates.attention_ramp / kRampAt);
     const double narrow = std::pow(std::max(1.0, kNamedHead / static_cast<double>(a.head_size)), rates.head_exponent);
     cost.forward.compute = cost.forward.work / rates.attention * ramp * narrow;
     cost.backward.work = cost.forward.work * kFlashWork;

@@ -31,6 +31,7 @@ struct AttentionShape {
   std::int64_t value_size = 0;  // features of a value, if they differ from a query's and a key's (`head_size`)
   std::int64_t window = 0;      // tokens that a query sees, itself included; 0: all
   std::int64_t blocks = 1;      // number of blocks in which keys and values arrive, one after another
+  bool chosen = false;          // the window is a number of keys that an indexer chose, wherever they stand
 
   // The share of query-key pairs that a causal mask and a window leave (a mask alone: half).
   double attended_share() const;

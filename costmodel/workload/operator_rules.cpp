@@ -180,6 +180,7 @@ OperatorWork attention(const OperatorView& v) {
 // The window is the number of keys that a query chose: as many pairs. The choice is kept.
 OperatorWork sparse_attention(const OperatorView& v) {
   OperatorWork work = attention(v);
+  work.attention.chosen = true;
   save(v, work, v.operand("chosen"));
   return work;
 }
