@@ -24,6 +24,19 @@ bool trains_parameter(const UnitView& unit, int i) {
                      [&](int t) { return unit.tensor(t).role == TensorRole::Parameter && unit.tensor(t).requires_gradient; });
 }
 
+// Of Megatron-Core's experts, whose GroupedLinear adds the bias of the first product and sums its gradient inside the products.
+bool adds_bias_by_expert(const UnitView& unit, int i, const DeviceRates& rates) {
+  const Operator& op = unit.op(i);
+  if (rates.expert_products != ExpertProducts::Each || unit.experts_of(i) == 0 || tensor_argument(op, "bias") < 0) return false;
+  const int maker = unit.tensor(tensor_argument(op, "rows")).producer - unit.first;
+  return maker >= 0 && maker < unit.size() && row_of(unit.op(maker)).role == OperatorRole::Pointwise;
+}
+
+// A gate or a linear half that is clamped first (GPT-OSS).
+bool clamps(const Operator& op) {
+  return row_of(op).role == OperatorRole::Pointwise && value_argument<double>(op, "limit").has_value();
+}
+
 // The gradients of a normalization's weight and bias come from a kernel of their own, which reads the incoming gradient and
 // the input once more.
 double second_kernel(const UnitView& unit, int i) {
@@ -188,9 +201,22 @@ class UnitKernels {
     kernels.launch(products(work.forward) + (autocast_ ? parameters : 0),
                    products(work.input_gradient) + kernels.weight_launches);
     if (rates_.unpacking > 0 && unit_.frozen_weight(i) > 0) kernels.launch(1, work.input_gradient.gemms.empty() ? 0 : 1);
+    if (adds_bias_by_expert(unit_, i, rates_)) add_bias_by_expert(i, kernels);
     if (!eight) return;
     const Casts casts = casts_of(unit_, i, rates_);
     kernels.launch(casts.forward_launches, casts.backward_launches);
+  }
+
+  // The bias of the last product is weighted by the router and added for each expert in Python (Megatron-Core, experts.py,
+  // _apply_bias): bias times weight, sum, and all experts' rows copied into one tensor. Backward: both products with their sums
+  // over rows and over features, and the copy of the parts' gradients.
+  void add_bias_by_expert(int i, OperatorKernels& kernels) {
+    const double n = elements_out(unit_, i);
+    const int experts = unit_.experts_of(i);
+    kernels.forward += (1 + 3 + 2) * e_ * n;
+    kernels.backward += (3 + 3 + 2) * e_ * n;
+    kernels.around_forward = 2 * experts + 1;
+    kernels.around_backward = 4 * experts + 1;
   }
 
   // Two products, and four in the backward, instead of a fused kernel and its three backward kernels. Rearranging by heads:
@@ -256,6 +282,15 @@ class UnitKernels {
       kernels.backward += elements_out(unit_, i) + 2 * unit_.bytes(unit_.op(i).outputs.front());
     }
     if (add_once(launched_, chain)) kernels.launch(1, adds_input(unit_, i) && !masks_ ? 0 : 1);
+    if (fused_ && rates_.expert_products == ExpertProducts::Each && clamps(unit_.op(i))) add_clamp(i, kernels);
+  }
+
+  // Megatron-Core clamps both halves before its fused kernel and copies them into one tensor (fused_bias_geglu.py); each half
+  // here. Backward: the clamp's gradient, and a copy into one tensor.
+  void add_clamp(int i, OperatorKernels& kernels) {
+    const double n = elements_out(unit_, i);
+    kernels.forward += (2 + 2) * e_ * n;
+    kernels.backward += (3 + 2) * e_ * n;
   }
 
   // Of a rank's experts: a product each, or everything that a loop does for one of them.

@@ -16,6 +16,8 @@ struct OperatorKernels {
   int forward_launches = 0;
   int backward_launches = 0;  // of both gradients together
   int weight_launches = 0;    // the part of these for weight gradients: products, their casts and sums
+  // PyTorch's operators around products of experts that a loop in C++ launches, of all experts of the rank.
+  int around_forward = 0, around_backward = 0;
 
   void launch(int in_forward, int in_backward) {
     forward_launches += in_forward;

@@ -120,6 +120,11 @@ void UnitHost::add(const OperatorTime& op, int launched, PassLaunches& pass) con
   pass.kernels += op.each ? launched / static_cast<double>(op.experts) : launched;
 }
 
+void UnitHost::add_around(int launched, PassLaunches& pass) {
+  pass.host += launched;
+  pass.kernels += launched;
+}
+
 PassLaunches UnitHost::again(const std::vector<bool>& runs) const {
   PassLaunches pass;
   int routes = 0, routes_again = 0, shared = 0;
@@ -129,6 +134,7 @@ PassLaunches UnitHost::again(const std::vector<bool>& runs) const {
     if (!runs[i]) continue;
     routes_again += op.routes ? 1 : 0;
     if (own(op)) add(op, op.forward_launches, pass);
+    add_around(op.around_forward, pass);
   }
   if (launches_.counted) return pass;
   const bool all = std::all_of(runs.begin(), runs.end(), [](bool one) { return one; });
@@ -161,6 +167,7 @@ PassLaunches UnitHost::input_gradient() const {
       add(op, op.backward_launches - op.weight_launches, pass);
     else
       shared -= op.weight_products;
+  for (const OperatorTime& op : shape_.operators) add_around(op.around_backward, pass);
   pass.host += std::max(0, shared);
   pass.kernels += std::max(0, shared);
   return pass;
@@ -195,6 +202,7 @@ PassLaunches UnitHost::behind_wait(const OperatorTime& op) const {
   const bool stated = launches_.experts && op.by_expert && !op.for_each_expert;
   const int kernels = op.routes ? 1 : op.forward_launches;
   add(op, stated ? kBehindWait * kernels : op.forward_launches, pass);
+  add_around(op.around_forward, pass);
   return pass;
 }
 

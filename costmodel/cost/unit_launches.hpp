@@ -48,6 +48,7 @@ class UnitHost {
 
  private:
   void add(const OperatorTime& op, int launched, PassLaunches& pass) const;
+  static void add_around(int launched, PassLaunches& pass);
   bool own(const OperatorTime& op) const { return launches_.counted || (launches_.experts && op.for_each_expert); }
   int shared_again(const std::vector<bool>& runs) const;
 

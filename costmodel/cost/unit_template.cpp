@@ -222,6 +222,8 @@ UnitTemplate make_template(const UnitView& unit, const std::vector<int>& externa
     time.forward_launches = own.forward_launches;
     time.backward_launches = own.backward_launches;
     time.weight_launches = own.weight_launches;
+    time.around_forward = own.around_forward;
+    time.around_backward = own.around_backward;
     time.residual = adds_input(unit, i);
     if (const int entry = unit.of(i).kind == OperatorClass::Gemm ? enters_through(unit, i) : -1; entry >= 0) {
       time.enters_parallel = true;

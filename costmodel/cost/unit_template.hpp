@@ -25,6 +25,7 @@ struct OperatorTime {
   int weight_products = 0;
   int forward_launches = 0, backward_launches = 0;  // number of kernels; backward: both gradients
   int weight_launches = 0;                          // the part of these for weight gradients
+  int around_forward = 0, around_backward = 0;      // PyTorch's operators around the products of a rank's experts
   // Of a layer with experts.
   bool routes = false;           // chooses experts, or brings rows to them and back
   bool by_expert = false;        // behind the dispatch of rows, up to their sum
