@@ -15,12 +15,13 @@ enum class StepClass : std::uint8_t {
   OneGpu,
   Pcie,      // several GPUs of a node without NVLink between all neighbours
   EightBit,  // products in 8 bits
-  Experts,
+  Experts,   // by a trainer whose preset counts what a layer launches around its experts
+  UncountedExperts,
   Adapters,  // LoRA, frozen parameters
   Offload,   // state in the host's memory
   Profiled,  // units were measured on the machine
 };
-constexpr std::size_t kStepClasses = 8;
+constexpr std::size_t kStepClasses = 9;
 std::string_view name_of(StepClass of);  // "dense, NVLink", "one GPU", ...
 
 // The first of these that holds: measured units, offload, PCIe, experts, adapters, one GPU, 8 bits; else dense.

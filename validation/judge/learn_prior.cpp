@@ -25,7 +25,8 @@ constexpr int kRounds = 25;
 constexpr std::size_t kMostSteps = 60;  // of a source: more of them add little
 
 bool may_miss(StepClass of) {
-  return of == StepClass::Experts || of == StepClass::Pcie || of == StepClass::Offload || of == StepClass::OneGpu;
+  return of == StepClass::Experts || of == StepClass::UncountedExperts || of == StepClass::Pcie || of == StepClass::Offload ||
+         of == StepClass::OneGpu;
 }
 
 // A source's steps as a linear model: off = design x (directions, then blocks) + missing time + scatter.

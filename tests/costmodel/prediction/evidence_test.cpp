@@ -153,6 +153,10 @@ TEST(Evidence, StepsAreOfOneClass) {
   EXPECT_EQ(class_with({"workload={model: gpt2, lora: {rank: 8, targets: all-linear}}", "parallel={pipeline: 1, data: 8}"}),
             "adapters");
   EXPECT_EQ(class_with({"offload={optimizer: cpu}", "parallel={pipeline: 1, data: 8, zero: 2}"}), "offload");
+  const std::string mixtral = "workload={config: workloads/mixtral-8x7b.json, sequence: 1024}",
+                    ranks = "parallel={pipeline: 1, data: 8}";
+  EXPECT_EQ(class_with({mixtral, ranks, "framework=megatron-core"}), "experts");
+  EXPECT_EQ(class_with({mixtral, ranks, "framework=eager-sdpa"}), "experts, uncounted");
 }
 
 // A class in which a term is missing leans to longer steps.
