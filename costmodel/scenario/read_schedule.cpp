@@ -166,6 +166,7 @@ constexpr std::pair<std::string_view, std::string_view> kOptionMeanings[] = {
     {"effort", "per cent of the search's work"},
     {"base", "the family whose activations are placed, with options behind colons; `auto` tries three"},
     {"forward_slots", "parts of a forward before the one that turns a microbatch round"},
+    {"round", "microbatches that a slot runs before the next one"},
     {"backward_slots", "parts of a backward, the first of which turns a microbatch round"},
     {"ways", "of activations that leave: `recompute`, `offload` or `both`"},
 };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
 
 #include "base/error.hpp"
 #include "costmodel/degrees/axes.hpp"
@@ -19,8 +20,9 @@
 namespace panpipe::planner {
 namespace {
 
-constexpr int kMostMicro = 32;  // samples: a device holds one microbatch of a slot
-constexpr int kMostSlots = 4;   // of a rank in a round
+constexpr int kMostMicro = 32;                  // samples: a device holds one microbatch of a slot
+constexpr int kMostSlots = 4;                   // of a rank in a round
+constexpr int kMostOfOne = 32, kStepOfOne = 4;  // the same where there is one rank
 constexpr std::size_t kSimulated = 3;
 
 struct Found {
@@ -42,10 +44,10 @@ void take(Tried& tried, Found found) {
   if (tried.fit.size() > kSimulated) tried.fit.pop_back();
 }
 
-void estimate_one(const Experiment& variant, ScheduleRequest schedule, Recompute recompute, Tried& tried) {
+void estimate_one(const Experiment& variant, ScheduleRequest schedule, Tried& tried) {
   PlanRequest request = request_of(variant.scenario);
   request.schedule = std::move(schedule);
-  request.recompute = recompute;
+  request.recompute = Recompute::None;  // slots of the backward recompute by themselves
   try {
     const Plan plan = make_plan(variant.scenario, request, variant.model);
     check_host_memory(variant.scenario, plan, variant.model);
@@ -59,7 +61,7 @@ void estimate_one(const Experiment& variant, ScheduleRequest schedule, Recompute
     }
     Scenario scenario = variant.scenario;
     scenario.schedule = request.schedule;
-    scenario.recompute = recompute;
+    scenario.recompute = Recompute::None;
     take(tried, {figures.step_time_s, std::move(scenario), std::make_shared<const Plan>(plan)});
   } catch (const InputError& error) {
     if (tried.fault.empty()) tried.fault = error.what();
@@ -68,34 +70,22 @@ void estimate_one(const Experiment& variant, ScheduleRequest schedule, Recompute
   }
 }
 
-ScheduleRequest named(std::string name, ScheduleOptions options) {
-  ScheduleRequest request;
-  request.name = std::move(name);
-  request.options = std::move(options);
-  return request;
-}
-
+// On one rank a round has all microbatches: weights come as seldom as they can, and nothing waits for other ranks.
 void try_orders(const Experiment& variant, Tried& tried, const SearchOptions& options) {
-  const int ranks = variant.scenario.degrees.pipeline;
-  if (ranks == 1) {
-    if (!may_choose(variant.scenario, "looped-bfs")) return;
-    const auto units = static_cast<int>(variant.model.units(variant.scenario.cluster.devices.front().type).units.size());
-    for (int stages = 2; stages <= units && !options.stopped(); stages *= 2)
-      for (const Recompute recompute : {Recompute::None, Recompute::Full})
-        estimate_one(variant, named("looped-bfs", {{"stages_per_rank", std::to_string(stages)}}), recompute, tried);
-    return;
-  }
+  const int ranks = variant.scenario.degrees.pipeline, all = variant.scenario.degrees.microbatches;
+  const int most = ranks == 1 ? kMostOfOne : kMostSlots * ranks, step = ranks == 1 ? kStepOfOne : std::max(1, ranks / 4);
   if (!may_choose(variant.scenario, "roundpipe")) return;
-  for (int slots = ranks; slots <= kMostSlots * ranks; slots += std::max(1, ranks / 4)) {
-    for (const int share : {3, 4, 5}) {  // a forward takes about a quarter of what both take
-      const int forward = (slots + share / 2) / share;
-      if (forward < 1 || slots - forward < 2 || options.stopped()) continue;
-      estimate_one(
-          variant,
-          named("roundpipe", {{"forward_slots", std::to_string(forward)}, {"backward_slots", std::to_string(slots - forward)}}),
-          Recompute::None, tried);
-    }
-  }
+  for (int slots = std::max(ranks, step); slots <= most; slots += step)
+    for (const int share : {3, 4, 5})  // a forward takes about a quarter of what both take
+      for (const int round : ranks == 1 ? std::set{all} : std::set{ranks, std::min(2 * ranks, all)}) {
+        const int forward = (slots + share / 2) / share;
+        if (forward < 1 || slots - forward < 2 || options.stopped()) continue;
+        ScheduleRequest order;
+        order.name = "roundpipe";
+        order.options = {{"forward_slots", std::to_string(forward)}, {"backward_slots", std::to_string(slots - forward)}};
+        if (round != ranks) order.options["round"] = std::to_string(round);
+        estimate_one(variant, std::move(order), tried);
+      }
 }
 
 Candidate candidate_of(const Found& found, const SearchOptions& options) {

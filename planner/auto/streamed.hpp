@@ -5,8 +5,8 @@
 
 namespace panpipe::planner {
 
-// `roundpipe` over the devices of one node with one to four slots for each, `looped-bfs` on one device: all are estimated and the
-// best are simulated. Nothing is proved.
+// `roundpipe` over the devices of one node with one to four slots for each, or with up to 32 on one device: all are estimated and
+// the best are simulated. Nothing is proved.
 Answer search_streamed(const Experiment& experiment, const SearchOptions& options);
 
 }  // namespace panpipe::planner

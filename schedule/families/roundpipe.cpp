@@ -11,63 +11,67 @@
 #include <algorithm>
 #include <numeric>
 
+#include "schedule/limits.hpp"
 #include "schedule/order_building.hpp"
 
 namespace panpipe {
 namespace {
 
 // By default two slots for each rank, a quarter of them forwards: a forward takes about a third of a recompute with a backward.
-struct Slots {
-  int forward, backward;  // the first of the latter turns the microbatch round
+struct Rounds {
+  int forward, backward;          // slots; the first of the latter turns the microbatch round
+  int size;                       // microbatches of a round
+  int count = 0, beginnings = 0;  // of rounds, and of ranks on which one begins
 
-  Slots(int ranks, const ScheduleOptions& options)
+  Rounds(int ranks, int microbatches, const ScheduleOptions& options)
       : forward(integer_option(options, "forward_slots", std::max(1, ranks / 2), 1)),
-        backward(integer_option(options, "backward_slots", std::max(2, 2 * ranks - forward), 2)) {}
-  int all() const { return forward + backward; }
+        backward(integer_option(options, "backward_slots", std::max(2, 2 * ranks - forward), 2)),
+        size(integer_option(options, "round", ranks, 1)) {
+    size = std::min(size, microbatches);
+    count = (microbatches + size - 1) / size;
+    beginnings = std::min(static_cast<int>(ranks / std::gcd<long long>(ranks, slots())), count);
+  }
+  long long slots() const { return static_cast<long long>(forward) + backward; }
 };
 
-int rounds_of(int ranks, int microbatches) { return (microbatches + ranks - 1) / ranks; }
-
-// Ranks on which a round begins.
-int beginnings(int ranks, int microbatches, const Slots& slots) {
-  return std::min(ranks / std::gcd(ranks, slots.all()), rounds_of(ranks, microbatches));
-}
-
 std::string no_roundpipe(int ranks, int microbatches, const ScheduleOptions& options) {
-  const Slots slots(ranks, options);
-  const int chains = beginnings(ranks, microbatches, slots);
-  if (chains == 1 || microbatches % (ranks * chains) == 0) return "";
+  const Rounds rounds(ranks, microbatches, options);
+  if (3.0 * static_cast<double>(rounds.slots()) * microbatches > kMaxActions)
+    return fmt::format("{} slots and {} microbatches make more than {:g} million actions", rounds.slots(), microbatches,
+                       kMaxActions / 1e6);
+  const long long together = static_cast<long long>(rounds.size) * rounds.beginnings;
+  if (rounds.beginnings == 1 || microbatches % together == 0) return "";
   return fmt::format(
       "roundpipe with {} slots on {} ranks begins its rounds of {} microbatches on {} ranks in turn, so it needs a multiple of "
       "{} "
       "microbatches, not {}; or a number of slots (forward_slots + backward_slots) that {} divides",
-      slots.all(), ranks, ranks, chains, ranks * chains, microbatches, ranks);
+      rounds.slots(), ranks, rounds.size, rounds.beginnings, together, microbatches, ranks);
 }
 
 Schedule make_roundpipe(int ranks, int microbatches, const ScheduleOptions& options) {
-  const Slots slots(ranks, options);
-  const int chains = beginnings(ranks, microbatches, slots), rounds = rounds_of(ranks, microbatches);
+  const Rounds rounds(ranks, microbatches, options);
+  const int chains = rounds.beginnings, slots = static_cast<int>(rounds.slots());
   Schedule schedule;
   schedule.name = "roundpipe";
   schedule.ranks = ranks;
   schedule.microbatches = microbatches;
-  schedule.stages = slots.all() * chains;
+  schedule.stages = slots * chains;
   schedule.order.resize(ranks);
   for (int c = 0; c < chains; ++c) {
-    std::vector<int>& chain = schedule.chains.emplace_back(slots.all());
-    std::iota(chain.begin(), chain.end(), c * slots.all());
-    for (int slot = 0; slot < slots.all(); ++slot) schedule.stage_to_rank.push_back((c * slots.all() + slot) % ranks);
+    std::vector<int>& chain = schedule.chains.emplace_back(slots);
+    std::iota(chain.begin(), chain.end(), c * slots);
+    for (int slot = 0; slot < slots; ++slot) schedule.stage_to_rank.push_back((c * slots + slot) % ranks);
   }
-  for (int round = 0; round < rounds; ++round) {
-    const int c = round % chains, first = round / chains * ranks;
-    const int end = std::min(first + ranks, microbatches / chains);
-    for (int slot = 0; slot < slots.all(); ++slot) {
-      const int stage = c * slots.all() + slot;
+  for (int round = 0; round < rounds.count; ++round) {
+    const int c = round % chains, first = round / chains * rounds.size;
+    const int end = std::min(first + rounds.size, microbatches / chains);
+    for (int slot = 0; slot < slots; ++slot) {
+      const int stage = c * slots + slot;
       Row& row = schedule.order[schedule.stage_to_rank[stage]];
       for (int m = first; m < end; ++m) {
-        if (slot <= slots.forward) row.push_back(pass(ActionKind::F, stage, m));
-        if (slot > slots.forward) row.push_back(pass(ActionKind::R, stage, m));
-        if (slot >= slots.forward) row.push_back(pass(ActionKind::B, stage, m));
+        if (slot <= rounds.forward) row.push_back(pass(ActionKind::F, stage, m));
+        if (slot > rounds.forward) row.push_back(pass(ActionKind::R, stage, m));
+        if (slot >= rounds.forward) row.push_back(pass(ActionKind::B, stage, m));
       }
     }
   }
@@ -80,7 +84,7 @@ ScheduleFamily roundpipe_family() {
   return {"roundpipe",
           "stages without a home: ranks take slots of forward and backward in turn",
           "RoundPipe, arXiv 2604.27085",
-          {{"forward_slots", "P/2"}, {"backward_slots", "2P-forward_slots"}},
+          {{"forward_slots", "P/2"}, {"backward_slots", "2P-forward_slots"}, {"round", "P"}},
           make_roundpipe,
           no_roundpipe,
           false};

@@ -117,6 +117,14 @@ TEST(RoundPipe, ActivationsLeaveWithTheForward) {
   for (const int peak : evaluation.peak_activations) EXPECT_EQ(peak, 1);  // one microbatch of one slot at a time
 }
 
+// One rank that runs all microbatches of a slot before the next one.
+TEST(RoundPipe, OneRoundRunsASlotAtATime) {
+  const Schedule schedule = make_schedule("roundpipe", 1, 2, {{"forward_slots", "2"}, {"backward_slots", "2"}, {"round", "2"}});
+  EXPECT_TRUE(check_schedule(schedule).empty());
+  EXPECT_EQ(to_csv(schedule, false), "0F0,0F1,1F0,1F1,2F0,2B0,2F1,2B1,3R0,3B0,3R1,3B1\r\n");
+  EXPECT_THROW(make_schedule("roundpipe", 4, 8, {{"forward_slots", "900000000"}}), InputError);
+}
+
 TEST(RoundPipe, SurvivesItsText) {
   const Schedule schedule = make_schedule("roundpipe", 3, 6);
   const Schedule again = read_schedule_csv(to_csv(schedule, false), "roundpipe");

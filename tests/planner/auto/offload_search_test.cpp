@@ -106,6 +106,18 @@ TEST(OffloadSearch, WeightsMayComeForATurn) {
   EXPECT_GT(streamed, 0);
 }
 
+// 6.7e9 parameters on one card of 24 GiB: no other plan fits.
+TEST(OffloadSearch, OneCardTrainsWhatItsHostHolds) {
+  const std::vector<std::string> one = {"schedule=auto", "recompute=auto", "batch={micro: auto, microbatches: 8}",
+                                        "cluster={device: devices/rtx-4090.yaml, nodes: 1, devices_per_node: 1}"};
+  const Answer answer = answer_of(four_4090(kOpen, one));
+  ASSERT_FALSE(answer.candidates.empty()) << answer.reason;
+  for (const Candidate& candidate : answer.candidates) {
+    EXPECT_EQ(candidate.schedule, "roundpipe");
+    EXPECT_LT(*figure_named(candidate.metrics, "memory_share"), 1) << candidate.summary;
+  }
+}
+
 // nanotron keeps no state in the host's memory, and torchtitan none but all of it.
 TEST(OffloadSearch, TrainersAreAsked) {
   const Answer nanotron = answer_of(four_4090(kOpen + std::string("trainer: nanotron\n"), {"recompute=auto"}));
