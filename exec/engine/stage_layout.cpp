@@ -5,12 +5,15 @@
 #include <algorithm>
 #include <numeric>
 #include <set>
+#include <tuple>
+#include <utility>
 
 #include "base/error.hpp"
 #include "costmodel/plan/gathered_parts.hpp"
 #include "costmodel/plan/stage_links.hpp"
 #include "costmodel/workload/operands.hpp"
 #include "costmodel/workload/unit_edges.hpp"
+#include "schedule/walk.hpp"
 
 namespace panpipe::exec {
 
@@ -41,56 +44,116 @@ void find_operators(const OperatorGraph& graph, const Plan& plan, StageLayout& l
   }
 }
 
+// The stages of one forward path, over which all operators are divided; or once more over those that run its backward.
+struct Cover {
+  std::vector<int> stages;
+  std::vector<int> of_operator, of_unit;  // -1: no operator
+
+  Cover(const OperatorGraph& graph, const StageLayout& layout, std::vector<int> of)
+      : stages(std::move(of)), of_operator(graph.operators.size()), of_unit(graph.operators.back().unit + 1, -1) {
+    for (const int s : stages)
+      for (int op = layout.stages[s].first_operator; op < layout.stages[s].end_operator; ++op) {
+        of_operator[op] = s;
+        of_unit[graph.operators[op].unit] = s;  // ascending with the operators
+      }
+  }
+};
+
+class ChainLayout {
+ public:
+  ChainLayout(const OperatorGraph& graph, StageLayout& layout)
+      : graph_(graph), layout_(layout), data_(layout.stages.size()), kept_(data_), outputs_(data_) {}
+
+  void add_operands(const Cover& cover) {
+    for (std::size_t index = 0; index < graph_.operators.size(); ++index) {
+      const int here = cover.of_operator[index];
+      for_each_operand(graph_.operators[index], [&](int tensor) {
+        const Tensor& value = graph_.tensors[tensor];
+        if (value.role == TensorRole::Input) {
+          data_[here].insert(tensor);
+        } else if (value.role != TensorRole::Activation) {
+          kept_[here].insert(tensor);
+        }
+      });
+    }
+  }
+
+  void add_messages(const std::vector<Crossing>& crossings, bool forth, bool back) {
+    const auto first_message = layout_.messages.size();
+    for (const Crossing& crossing : crossings) {
+      outputs_[crossing.from].insert(crossing.tensor);
+      if (layout_.messages.size() == first_message || layout_.messages.back().from != crossing.from ||
+          layout_.messages.back().to != crossing.to) {
+        layout_.stages[crossing.from].outgoing.push_back(static_cast<int>(layout_.messages.size()));
+        layout_.stages[crossing.to].incoming.push_back(static_cast<int>(layout_.messages.size()));
+        layout_.messages.push_back({crossing.from, crossing.to, {}, {}, forth, back});
+      }
+      Message& message = layout_.messages.back();
+      message.tensors.push_back(crossing.tensor);
+      message.gradient.push_back(back && crossing.gradient);
+      layout_.most_tensors = std::max(layout_.most_tensors, static_cast<int>(message.tensors.size()));
+    }
+  }
+
+  void finish(const std::vector<int>& stages) {
+    for (const int number : stages) {
+      const auto s = static_cast<std::size_t>(number);
+      StageRange& stage = layout_.stages[s];
+      stage.data.assign(data_[s].begin(), data_[s].end());
+      stage.parameters.assign(kept_[s].begin(), kept_[s].end());
+      stage.outputs.assign(outputs_[s].begin(), outputs_[s].end());
+      if (stage.has_loss && !outputs_[s].count(graph_.loss)) stage.outputs.push_back(graph_.loss);
+    }
+  }
+
+ private:
+  const OperatorGraph& graph_;
+  StageLayout& layout_;
+  std::vector<std::set<int>> data_, kept_, outputs_;
+};
+
+// What the forward hands to stages that run backwards alone: from where the forward makes it to where the backward reads it.
+std::vector<Crossing> handed_back(const std::vector<UnitEdge>& edges, const Cover& forward, const Cover& backward,
+                                  const StageLayout& layout) {
+  std::vector<Crossing> found;
+  for (const UnitEdge& edge : edges) {
+    const int from = forward.of_unit[edge.from], to = backward.of_unit[edge.to];
+    if (from < 0 || to < 0 || layout.stages[to].runs_forward || backward.of_unit[edge.from] == to) continue;
+    found.push_back({from, to, edge.tensor, edge.bytes, false});
+  }
+  const auto key = [](const Crossing& c) { return std::tie(c.from, c.to, c.tensor); };
+  std::sort(found.begin(), found.end(), [&](const Crossing& a, const Crossing& b) { return key(a) < key(b); });
+  found.erase(std::unique(found.begin(), found.end(), [&](const Crossing& a, const Crossing& b) { return key(a) == key(b); }),
+              found.end());
+  return found;
+}
+
 // The inputs and messages of the stages of one forward path, which contain all operators.
 void lay_out_chain(const OperatorGraph& graph, const std::vector<UnitEdge>& edges, const std::vector<int>& chain, int number,
                    StageLayout& layout) {
-  std::vector<int> stage_of(graph.operators.size());
-  std::vector<int> stage_of_unit(graph.operators.back().unit + 1, -1);  // ascending with the operators
+  std::vector<int> forward, backward;
   for (const int s : chain) {
-    StageRange& stage = layout.stages[s];
-    stage.chain = number;
-    for (int op = stage.first_operator; op < stage.end_operator; ++op) {
-      stage_of[op] = s;
-      stage_of_unit[graph.operators[op].unit] = s;
-    }
+    layout.stages[s].chain = number;
+    if (layout.stages[s].runs_forward) forward.push_back(s);
+    if (layout.stages[s].runs_backward) backward.push_back(s);
   }
-  std::vector<std::set<int>> data(layout.stages.size()), kept(layout.stages.size()), outputs(layout.stages.size());
-  for (std::size_t index = 0; index < graph.operators.size(); ++index) {
-    const int here = stage_of[index];
-    for_each_operand(graph.operators[index], [&](int tensor) {
-      const Tensor& value = graph.tensors[tensor];
-      if (value.role == TensorRole::Input) {
-        data[here].insert(tensor);
-      } else if (value.role != TensorRole::Activation) {
-        kept[here].insert(tensor);
-      }
-    });
+  const bool apart = forward != backward;
+  const Cover cover(graph, layout, forward);
+  ChainLayout made(graph, layout);
+  made.add_operands(cover);
+  made.add_messages(crossings(edges, cover.of_unit), true, !apart);
+  if (apart) {
+    const Cover back(graph, layout, backward);
+    made.add_operands(back);
+    made.add_messages(handed_back(edges, cover, back, layout), true, false);
+    std::vector<Crossing> gradients = crossings(edges, back.of_unit);
+    std::erase_if(gradients, [](const Crossing& crossing) { return !crossing.gradient; });
+    made.add_messages(gradients, false, true);
   }
-  const auto first_message = layout.messages.size();
-  for (const Crossing& crossing : crossings(edges, stage_of_unit)) {
-    outputs[crossing.from].insert(crossing.tensor);
-    if (layout.messages.size() == first_message || layout.messages.back().from != crossing.from ||
-        layout.messages.back().to != crossing.to) {
-      layout.stages[crossing.from].outgoing.push_back(static_cast<int>(layout.messages.size()));
-      layout.stages[crossing.to].incoming.push_back(static_cast<int>(layout.messages.size()));
-      layout.messages.push_back({crossing.from, crossing.to, {}, {}});
-    }
-    Message& message = layout.messages.back();
-    message.tensors.push_back(crossing.tensor);
-    message.gradient.push_back(crossing.gradient);
-    layout.most_tensors = std::max(layout.most_tensors, static_cast<int>(message.tensors.size()));
-  }
-  const int loss_stage = stage_of[graph.tensors[graph.loss].producer];
+  const int loss_stage = cover.of_operator[graph.tensors[graph.loss].producer];
   if (number == 0) layout.loss_stage = loss_stage;
   layout.stages[loss_stage].has_loss = true;
-  for (const int number_of : chain) {
-    const auto s = static_cast<std::size_t>(number_of);
-    StageRange& stage = layout.stages[s];
-    stage.data.assign(data[s].begin(), data[s].end());
-    stage.parameters.assign(kept[s].begin(), kept[s].end());
-    stage.outputs.assign(outputs[s].begin(), outputs[s].end());
-    if (stage.has_loss && !outputs[s].count(graph.loss)) stage.outputs.push_back(graph.loss);
-  }
+  made.finish(chain);
 }
 
 }  // namespace
@@ -109,6 +172,11 @@ StageLayout make_stage_layout(const OperatorGraph& graph, const Plan& plan, std:
   find_operators(graph, plan, layout);
   const std::vector<std::vector<int>> chains = chains_of(plan.schedule);
   layout.chains = static_cast<int>(chains.size());
+  if (const std::vector<Way> ways = ways_of_stages(plan.schedule); !ways.empty())
+    for (std::size_t s = 0; s < ways.size(); ++s) {
+      layout.stages[s].runs_forward = ways[s] != Way::Back;
+      layout.stages[s].runs_backward = ways[s] != Way::Forth;
+    }
   const std::vector<UnitEdge> edges = unit_edges(graph);
   for (std::size_t c = 0; c < chains.size(); ++c) lay_out_chain(graph, edges, chains[c], static_cast<int>(c), layout);
   return layout;

@@ -18,6 +18,8 @@ struct Message {
   int from = 0, to = 0;        // stages
   std::vector<int> tensors;    // graph tensors, ascending
   std::vector<bool> gradient;  // per tensor: a gradient is sent back
+  // False where forward and backward are cut apart (schedule/walk.hpp: Way): then one message goes forth, another back.
+  bool forth = true, back = true;
 };
 
 // ZeRO 3: operators of a stage whose parameters are gathered together and whose gradients are reduced together.
@@ -44,9 +46,10 @@ struct StageRange {
   // Full recompute of some of its blocks, or of blocks in chunks: operators that are recomputed together, ascending. Without
   // `by_blocks` the stage recomputes as a whole or not at all.
   bool by_blocks = false;
-  std::vector<std::pair<int, int>> again;  // first operator, one past the last
-  std::vector<GatheredRange> gathered;     // ZeRO 3: covers all of its operators; else empty
-  std::vector<RecomputedOperator> listed;  // selective recompute: operators whose results are dropped, ascending
+  bool runs_forward = true, runs_backward = true;  // what runs backwards alone computes its forward in R
+  std::vector<std::pair<int, int>> again;          // first operator, one past the last
+  std::vector<GatheredRange> gathered;             // ZeRO 3: covers all of its operators; else empty
+  std::vector<RecomputedOperator> listed;          // selective recompute: operators whose results are dropped, ascending
 };
 
 struct StageLayout {

@@ -62,10 +62,13 @@ void StageMessages::post_message(int index, int slice, bool backward) {
 }
 
 void StageMessages::post(const Action& action) {
-  if (action.kind == ActionKind::F)
-    for (const int index : range(action.stage).incoming) post_message(index, layout_.slice_index(action), false);
+  const bool forwards = action.kind == ActionKind::F || (action.kind == ActionKind::R && !range(action.stage).runs_forward);
+  if (forwards)
+    for (const int index : range(action.stage).incoming)
+      if (message(index).forth) post_message(index, layout_.slice_index(action), false);
   if (action.kind == ActionKind::B || action.kind == ActionKind::I)
-    for (const int index : range(action.stage).outgoing) post_message(index, layout_.slice_index(action), true);
+    for (const int index : range(action.stage).outgoing)
+      if (message(index).back) post_message(index, layout_.slice_index(action), true);
 }
 
 std::vector<at::Tensor> StageMessages::take(int index, const Action& of, bool backward) {
@@ -145,6 +148,7 @@ void StageMessages::note_transfer(int index, const Action& of, bool backward, bo
 std::vector<at::Tensor> StageMessages::take_inputs(const Action& action, const std::vector<int>& tensors) {
   std::vector<at::Tensor> values(tensors.size());
   for (const int index : range(action.stage).incoming) {
+    if (!message(index).forth) continue;
     std::vector<at::Tensor> arrived = take(index, action, false);
     for (std::size_t i = 0; i < arrived.size(); ++i)
       values[position_in(tensors, message(index).tensors[i])] = std::move(arrived[i]);
@@ -156,6 +160,7 @@ std::vector<at::Tensor> StageMessages::take_inputs(const Action& action, const s
 std::vector<at::Tensor> StageMessages::take_gradients(const Action& action, const std::vector<int>& tensors) {
   std::vector<at::Tensor> gradients(tensors.size());
   for (const int index : range(action.stage).outgoing) {
+    if (!message(index).back) continue;
     const std::vector<at::Tensor> arrived = take(index, action, true);
     for (std::size_t i = 0; i < arrived.size(); ++i) {
       if (!arrived[i].defined()) continue;
@@ -168,6 +173,7 @@ std::vector<at::Tensor> StageMessages::take_gradients(const Action& action, cons
 
 void StageMessages::give_outputs(const Action& action, const std::vector<int>& tensors, const std::vector<at::Tensor>& values) {
   for (const int index : range(action.stage).outgoing) {
+    if (!message(index).forth) continue;
     std::vector<at::Tensor> sent;
     for (const int tensor : message(index).tensors) sent.push_back(values[position_in(tensors, tensor)]);
     give(index, action, false, sent);
@@ -176,6 +182,7 @@ void StageMessages::give_outputs(const Action& action, const std::vector<int>& t
 
 void StageMessages::give_gradients(const Action& action, const std::vector<int>& tensors, const std::vector<at::Tensor>& values) {
   for (const int index : range(action.stage).incoming) {
+    if (!message(index).back) continue;
     std::vector<at::Tensor> sent;
     for (const int tensor : message(index).tensors) sent.push_back(values[position_in(tensors, tensor)]);
     give(index, action, true, sent);

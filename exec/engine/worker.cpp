@@ -176,13 +176,17 @@ Steps Worker::forward(const Action& action) {
   const bool drop = whole || recomputed_.count(key_of(action)) > 0;
   const std::shared_ptr<const SequenceSlice> slice = slice_of(action);
   const std::int64_t draws = sample * layout_.splits + std::max<int>(0, action.split);  // each slice its own random numbers
-  return stage.forward(
-      layout_.slice_index(action), context_of(action, draws, slice), drop,
-      [this, action, sample] { return take_inputs(action, sample); },
-      [this, action, &stage](const std::vector<at::Tensor>& outputs) {
-        messages_.give_outputs(action, stage.outputs(), outputs);
-        if (layout_.stages[action.stage].has_loss) note_loss(action, outputs);
-      });
+  const CallContext context = context_of(action, draws, slice);
+  const auto take = [this, action, sample] { return take_inputs(action, sample); };
+  if (action.kind == ActionKind::R)  // of a stage that runs backwards alone: nobody reads its outputs
+    return stage.forward(layout_.slice_index(action), context, false, take, [](const std::vector<at::Tensor>&) {});
+  const bool leaves = !layout_.stages[action.stage].runs_backward;  // then nothing is kept: another stage runs the backward
+  const auto give = [this, action, &stage, leaves](const std::vector<at::Tensor>& outputs) {
+    messages_.give_outputs(action, stage.outputs(), outputs);
+    if (leaves) stage.forget(layout_.slice_index(action));
+    if (layout_.stages[action.stage].has_loss) note_loss(action, outputs);
+  };
+  return stage.forward(layout_.slice_index(action), context, drop || leaves, take, give);
 }
 
 void Worker::note_loss(const Action& action, const std::vector<at::Tensor>& outputs) {
@@ -271,7 +275,8 @@ Worker::Running Worker::prepare(std::size_t index) {
       running.steps = stage_of(action).weight_gradient(layout_.slice_index(action));
       break;
     case ActionKind::R:
-      running.steps = stage_of(action).recompute(layout_.slice_index(action));
+      running.steps = layout_.stages[action.stage].runs_forward ? stage_of(action).recompute(layout_.slice_index(action))
+                                                                : forward(action);
       break;
     case ActionKind::Offload:
     case ActionKind::Reload:
@@ -296,7 +301,8 @@ void Worker::end_work(Running& running) {
 
 void Worker::run_step(Running& running) {
   const bool first = running.next == 0, computes = running.action.is_compute();
-  const bool starts_at_once = running.action.kind == ActionKind::W || running.action.kind == ActionKind::R;
+  const bool starts_at_once = running.action.kind == ActionKind::W ||
+                              (running.action.kind == ActionKind::R && layout_.stages[running.action.stage].runs_forward);
   const auto parked = parked_.find(key_of(running.action));
   if (parked != parked_.end() && running.action.kind == ActionKind::F && running.next == 0)
     parked->second = std::make_unique<ParkedActivations>(options_.device);

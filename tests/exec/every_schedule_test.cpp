@@ -96,6 +96,20 @@ TEST(ScheduleOfAFile, ShippedOrdersEqualOneProcess) {
   }
 }
 
+// Rounds begin on both ranks: each rank runs forwards and backwards of parts whose other half runs on the other one, and some
+// parameters have gradients on one rank alone.
+TEST(ScheduleOfAFile, SlotsThatBeginOnEachRankEqualOneProcess) {
+  const Workload workload = small_model("gpt");
+  for (const auto& [forward, backward] : {std::pair{1, 2}, {2, 3}}) {
+    const Schedule order =
+        make_schedule("roundpipe", 2, kMicrobatches,
+                      {{"forward_slots", std::to_string(forward)}, {"backward_slots", std::to_string(backward)}});
+    ASSERT_EQ(order.chains.size(), 2U);
+    const Schedule read = read_schedule_csv(to_csv(order, false), "from a file");
+    expect_equal(alone(), train(*workload.graph, plan_over(*workload.graph, read)));
+  }
+}
+
 // R before every backward.
 Schedule with_recompute(Schedule schedule) {
   for (std::vector<Action>& row : schedule.order) {

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/input/yaml_document.hpp"
+#include "costmodel/plan/slots.hpp"
 #include "costmodel/workload/model_config.hpp"
 #include "exec/engine/context/context_graph.hpp"
 #include "exec/engine/mesh.hpp"
@@ -188,7 +189,13 @@ Plan plan_over(const OperatorGraph& graph, Schedule schedule, int data, Recomput
   plan.schedule = std::move(schedule);
   plan.stages.resize(plan.schedule.stages);
   const int units = static_cast<int>(graph.units.size());
+  std::vector<UnitRange> ranges;
+  if (const SlotCounts slots = slot_counts(plan.schedule); slots.any())
+    ranges =
+        slot_ranges(std::vector<SlotUnit>(graph.units.size(), {"", Duration(1), Duration(3)}), slots.forward, slots.backward);
   for (const std::vector<int>& chain : plan.schedule.chains) {
+    for (std::size_t k = 0; k < ranges.size(); ++k) plan.stages[chain[k]] = {ranges[k].first, ranges[k].end, recompute};
+    if (!ranges.empty()) continue;
     const int parts = static_cast<int>(chain.size());
     for (int k = 0; k < parts; ++k) plan.stages[chain[k]] = {units * k / parts, units * (k + 1) / parts, recompute};
   }

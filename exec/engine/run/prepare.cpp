@@ -96,6 +96,11 @@ void check_rolling(const Scenario& scenario, const Plan& plan) {
 void divide_parameters(PreparedRun& run) {
   const Scenario& scenario = run.experiment.scenario;
   if (!divides_parameters(run.plan)) return;
+  if (!ways_of_stages(run.plan.schedule).empty())
+    throw fault_at(
+        scenario, "parallel.zero",
+        fmt::format("the executor divides no parameters of stages that run forwards alone (schedule {})", run.plan.schedule.name),
+        "run with parallel.zero 0 or 1");
   if (run.plan.experts_apart())
     throw fault_at(
         scenario, "parallel.zero",

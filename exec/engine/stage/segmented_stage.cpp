@@ -357,6 +357,12 @@ Steps SegmentedStage::forward(int microbatch, const CallContext& context, bool d
       std::move(outputs));
 }
 
+void SegmentedStage::forget(int microbatch) {
+  dropped_.erase(microbatch);
+  for (const Part& part : parts_)
+    if (part.stage) part.stage->forget(microbatch);
+}
+
 Steps SegmentedStage::recompute(int microbatch) {
   if (parts_.size() == 1)
     return {[this, microbatch] {

@@ -44,6 +44,8 @@ class SegmentedStage {
   // F. `drop`: keeps only the inputs; R, or otherwise the backward itself, runs it again.
   Steps forward(int microbatch, const CallContext& context, bool drop, Take inputs, Give outputs);
   Steps recompute(int microbatch);
+  // Drops what a dropped forward kept, where another stage runs the backward.
+  void forget(int microbatch);
   // Like forward() without a later backward: nothing is kept.
   Steps evaluate(int microbatch, const CallContext& context, Take inputs, Give outputs);
   // `kind`: B or I. Gradients are undefined if none flows.

@@ -173,6 +173,10 @@ void Gradients::find_last_actions() {
       slots_[i].last_action = action;
       slots_[i].stage = stage;
     }
+    if (slots_[i].stage < 0 && !order.empty()) {  // this position only runs its forwards: it joins the sum with nothing
+      slots_[i].last_action = order.size() - 1;
+      slots_[i].stage = order.back().stage;
+    }
     if (slots_[i].stage >= 0) arms_[slots_[i].last_action].push_back(i);
   }
 }
