@@ -136,6 +136,16 @@ double unpacking(const DeviceRates& r, int software) {
   return std::clamp(r.memory.base() / (kBranchingElements * r.multiprocessors), bytes, kMostSlower * bytes);
 }
 
+// A selective scan has an exponential for nine operations on vector units. A multiprocessor takes 16 exponentials a clock, next
+// to 64 products and additions (compute capability 8.0) or 128 (CUDA C++ Programming Guide, throughput of arithmetic
+// instructions).
+double seconds_of_scan(const DeviceType& type) {
+  const double peak = type.peak_for(Precision::Fp32).base();
+  if (!type.has_rates() || peak <= 0) return 0;
+  const double lanes = type.compute_capability <= 0 ? 0 : type.compute_capability < 8.5 ? 64 : 128;
+  return (1 + lanes / (16 / 2 * 9)) / peak;
+}
+
 }  // namespace
 
 DeviceRates device_rates(const DeviceType& type, const Calibration& calibration, const Scenario& scenario) {
@@ -154,6 +164,7 @@ DeviceRates device_rates(const DeviceType& type, const Calibration& calibration,
   r.gemm_fill = calibration.gemm_fill;
   r.attention_ramp = calibration.attention_ramp;
   r.memory = type.has_rates() ? type.memory_bandwidth * calibration.memory_efficiency : Bandwidth(infinite);
+  r.scan = seconds_of_scan(type);
   r.kernel_gap = type.has_rates() ? calibration.kernel_gap : Duration(0);
   // The device's scale was found with the count of fused kernels, and belongs to it alone.
   const double scale = framework.elementwise == Elementwise::Fused ? calibration.elementwise_scale : 1;

@@ -34,6 +34,7 @@ struct DeviceRates {
   double attention_ramp = 0;  // tokens
   Bandwidth memory{0};
   Duration kernel_gap{0};
+  double scan = 0;                               // seconds for an operation of a selective scan, its exponentials included
   SampleLengths samples;                         // packed into a sequence
   double operand = 2;                            // bytes of an element that a product reads
   double element = 2;                            // bytes of a tensor element

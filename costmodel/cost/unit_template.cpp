@@ -81,6 +81,16 @@ void add_reordered_heads(const UnitView& unit, int i, const DeviceRates& rates, 
   time.input_gradient = time.input_gradient + copies;
 }
 
+// What a scan's operations take longer than its traffic.
+void add_scan(const OperatorWork& work, const DeviceRates& rates, OperatorTime& time) {
+  const auto add = [&](const PassWork& pass, Breakdown& cost) {
+    const Duration moved((pass.read + pass.written).base() / rates.memory.base()), made(pass.flops.base() * rates.scan);
+    cost.compute = cost.total = std::max(made - moved, Duration(0));
+  };
+  add(work.forward, time.forward);
+  add(work.input_gradient, time.input_gradient);
+}
+
 void time_operator(const UnitView& unit, int i, const OperatorKernels& kernels, const DeviceRates& rates, OperatorTime& time) {
   const OperatorWork& work = unit.of(i);
   switch (work.kind) {
@@ -126,6 +136,9 @@ void time_operator(const UnitView& unit, int i, const OperatorKernels& kernels, 
       time.input_gradient = traffic_cost(rates.loss_backward_bytes * count, rates);
       break;
     }
+    case OperatorClass::Elementwise:
+      if (row_of(unit.op(i)).role == OperatorRole::Recurrent) add_scan(work, rates, time);
+      break;
     default:
       break;
   }

@@ -6,6 +6,7 @@
 #include "costmodel/workload/assumptions.hpp"
 #include "costmodel/workload/bounds.hpp"
 #include "costmodel/workload/model_config_classes.hpp"
+#include "costmodel/workload/model_config_vision.hpp"
 
 namespace panpipe {
 namespace {
@@ -20,14 +21,15 @@ const std::vector<ConfigClass>& classes() {
   return table;
 }
 
-const ConfigClass* class_of(const Node& root, ReadLog& log) {
+// `part`: of a model of text and images, where its keys stand at the top of the file; nullptr: the file's own type.
+const ConfigClass* class_of(const Node& root, const char* part, ReadLog& log) {
   const Node* type = root.find("model_type");
   const Node* architectures = root.find("architectures");
-  const std::string name = type ? read_string(*type, log).value_or("") : "";
+  const std::string name = part ? part : type ? read_string(*type, log).value_or("") : "";
   const bool listed = architectures && architectures->kind == NodeKind::Sequence && !architectures->items.empty();
   const std::string class_name = listed ? architectures->items.front()->text : "";
   for (const ConfigClass& known : classes())
-    if (type ? name == known.type : class_name == known.name) return &known;
+    if (type || part ? name == known.type : class_name == known.name) return &known;
   const std::vector<std::string> types = model_config_types();
   if (!type && !listed) {
     log.error(root, "this is no configuration of a model: it has neither 'model_type' nor 'architectures'",
@@ -56,7 +58,15 @@ const Node* text_part(const Node& root) {
     return name != nullptr &&
            std::any_of(classes().begin(), classes().end(), [&](const ConfigClass& known) { return name->text == known.type; });
   };
-  return is_known(type) || !is_known(inner) ? nullptr : text;
+  const bool named = inner == nullptr && vision_class(root) != nullptr;  // its class is the whole's
+  return is_known(type) || !(named || is_known(inner)) ? nullptr : text;
+}
+
+// The whole's key, that of its text part, or the class's default.
+bool whole_ties(const Node& root, const Node& text, bool own, ReadLog& log) {
+  for (const Node* node : {&root, &text})
+    if (const Node* key = node->find("tie_word_embeddings"); key != nullptr) return read_boolean(*key, log).value_or(own);
+  return own;
 }
 
 // The other parts are not computed: predictions report it, nothing is trained.
@@ -119,13 +129,14 @@ ModelConfig read_model_config(const Node& root, int sequence, int layers) {
   ModelConfig made;
   if (document->kind != NodeKind::Map) log.error(*document, "a model's configuration is one object of keys and values");
   log.throw_if_errors();
+  const VisionClass* whole = vision_class(root);
   const Node* text = text_part(root);
   if (text != nullptr) document = text;
-  const ConfigClass* known = class_of(*document, log);
+  const bool named = whole == nullptr || (text != nullptr && text->find("model_type") != nullptr);
+  const ConfigClass* known = class_of(*document, named ? nullptr : whole->text, log);
   log.throw_if_errors();
-  if (text != nullptr) report_text_part(root, made);
   made.type = known->type, made.model = known->name;
-  report_architecture(*document, made);
+  if (whole == nullptr) report_architecture(*document, made);
   ConfigReader reader(*document, log, made);
   ModelDimensions& d = made.dimensions;
   read_dimensions(reader, known->defaults, (family_traits().*known->traits).positions == Positions::Learned, sequence, d);
@@ -147,6 +158,15 @@ ModelConfig read_model_config(const Node& root, int sequence, int layers) {
   else if (layers > 0)
     d.layers = layers;  // lists of layers stay longer: the first ones are taken
   add_further_layers(d);
+  if (whole != nullptr) {
+    reader.find({"vision_config", "images_per_sample", "image_size", "audio_config"});  // not of the text part
+    d.tied_embedding = whole_ties(root, *document, whole->tied, log);
+    d.tower = read_tower(root, *whole, d, log, made);
+  }
+  if (d.tower != nullptr)
+    made.model = whole->name;
+  else if (whole != nullptr || text != nullptr)
+    report_text_part(root, made);
   if (d.traits.positions == Positions::Learned && d.sequence > d.positions)
     log.error(*document, fmt::format("a sequence of {} tokens is longer than the {} learned positions of the model", d.sequence,
                                      d.positions));

@@ -92,6 +92,66 @@ void minimax(ConfigReader& r, ModelDimensions& d) {
   d.traits.mlp_factors = factors("mlp_alpha_factor", "mlp_beta_factor");
 }
 
+// --- Mamba 1
+int read_step_rank(ConfigReader& r, const ModelDimensions& d, const char* key) {
+  const Node* rank = r.find({key});
+  const int own = (std::min(d.hidden, 1 << 18) + 15) / 16;
+  return rank == nullptr || rank->text == "auto" ? own : bounded(r.integer("", {key}, 1, own));
+}
+
+// Each channel is a head of one feature.
+void read_scan(LinearMixer& l, int channels, int state, int kernel) {
+  l.heads = channels, l.features = 1;
+  l.key_heads = 1, l.key_features = bounded(state);
+  l.kernel = bounded(kernel);
+}
+
+void mamba(ConfigReader& r, ModelDimensions& d) {
+  LinearMixer& l = d.traits.linear;
+  const int expand = r.dimension("linear_expand", {"expand"}, 1, 2);
+  read_scan(l, std::min(expand, 64) * std::min(d.hidden, 1 << 18), r.dimension("linear_state", {"state_size"}, 1, 16),
+            r.integer("", {"conv_kernel"}, 1, 4));
+  l.gate_rank = read_step_rank(r, d, "time_step_rank");
+  l.convolution_bias = r.flag({"use_conv_bias"}, true);
+  l.bias = r.flag({"use_bias"}, false);
+  l.norm = false;
+  d.traits.mixers.assign(d.layers, Mixer::Linear);
+  d.traits.without_mlp.assign(d.layers, true);
+}
+
+void falcon_mamba(ConfigReader& r, ModelDimensions& d) {
+  mamba(r, d);
+  d.traits.linear.norm = true, d.traits.linear.norm_weights = false;
+  d.traits.linear.epsilon = r.number({"mixer_rms_eps"}, 1e-6);
+}
+
+// Layers of a period at an offset.
+std::vector<bool> read_period(ConfigReader& r, int layers, const char* period, int own, const char* offset, int own_offset) {
+  const int step = r.integer("", {period}, 1, own), at = r.integer("", {offset}, 0, own_offset);
+  std::vector<bool> chosen;
+  for (int i = 0; i < layers; ++i) chosen.push_back(i % step == at);
+  return chosen;
+}
+
+void jamba(ConfigReader& r, ModelDimensions& d) {
+  LinearMixer& l = d.traits.linear;
+  const int expand = r.dimension("linear_expand", {"mamba_expand"}, 1, 2);
+  read_scan(l, std::min(expand, 64) * std::min(d.hidden, 1 << 18), r.dimension("linear_state", {"mamba_d_state"}, 1, 16),
+            r.integer("", {"mamba_d_conv"}, 1, 4));
+  l.gate_rank = read_step_rank(r, d, "mamba_dt_rank");
+  l.convolution_bias = r.flag({"mamba_conv_bias"}, true);
+  l.bias = r.flag({"mamba_proj_bias"}, false);
+  d.traits.mixers = mixers_of(inverted(read_period(r, d.layers, "attn_layer_period", 8, "attn_layer_offset", 4)));
+  std::vector<bool> layers = read_period(r, d.layers, "expert_layer_period", 2, "expert_layer_offset", 1);
+  if (const Node* count = r.find({"num_experts"}); count != nullptr && count->text == "1") {  // Jamba 2 3B: MLPs alone
+    r.list("num_experts_per_tok");
+    return;
+  }
+  Experts& e = read_experts(r, d, {"num_experts", "num_local_experts"}, 16, 2, {"intermediate_size"}, 14336);
+  e.normalized = false;
+  e.layers = std::move(layers);
+}
+
 // --- Mamba 2
 // Two numbers, the second of which is infinity in all published files.
 void read_step_limits(ConfigReader& r, LinearMixer& l) {
@@ -283,6 +343,9 @@ std::vector<ConfigClass> hybrid_classes() {
       {"bamba", "BambaForCausalLM", {128000, 4096, 32, 32, 8, 0, 14336, 262144, 1e-5}, &F::bamba, bamba},
       {"falcon_h1", "FalconH1ForCausalLM", {128000, 4096, 32, 32, 8, 0, 14336, 8192, 1e-5}, &F::bamba, falcon_h1},
       {"nemotron_h", "NemotronHForCausalLM", {131072, 4096, 4, 32, 8, 128, 21504, 4096, 1e-5}, &F::nemotron_h, nemotron_h},
+      {"mamba", "MambaForCausalLM", {50280, 768, 32, 64, 64, 64, 1536, 8192, 1e-5, true}, &F::mamba, mamba},
+      {"falcon_mamba", "FalconMambaForCausalLM", {50280, 768, 32, 64, 64, 64, 1536, 8192, 1e-5, true}, &F::mamba, falcon_mamba},
+      {"jamba", "JambaForCausalLM", {65536, 4096, 32, 32, 8, 0, 14336, 262144, 1e-6}, &F::jamba, jamba},
       {"mamba2", "Mamba2ForCausalLM", {32768, 4096, 64, 64, 64, 64, 8192, 8192, 1e-5}, &F::mamba2, mamba2},
       {"lfm2", "Lfm2ForCausalLM", {65536, 2560, 32, 32, 8, 0, 12288, 128000, 1e-5, true, 1e6}, &F::lfm2, lfm2},
       {"lfm2_moe", "Lfm2MoeForCausalLM", {65536, 2048, 32, 32, 8, 0, 7168, 128000, 1e-5, true, 1e6}, &F::lfm2, lfm2_moe},

@@ -42,13 +42,16 @@ constexpr std::string_view kBothWays = "lets every token attend to later ones to
 constexpr std::string_view kBalanced =
     " mixtral qwen2_moe qwen3_moe gpt_oss minimax minimax_m2 llama4_text ernie4_5_moe olmoe flex_olmo granitemoe "
     "granitemoeshared "
-    "granitemoehybrid phimoe qwen3_next qwen3_5_moe_text ";
+    "granitemoehybrid phimoe qwen3_next qwen3_5_moe_text jamba qwen3_vl_moe_text ";
 constexpr std::string_view kUnbalanced =
     " deepseek_v2 deepseek_v3 deepseek_v32 kimi_k2 kimi_linear glm_moe_dsa glm4_moe_lite glm4_moe hunyuan_v1_moe hy_v3 dots1 "
-    "solar_open exaone_moe afmoe nemotron_h lfm2_moe ";
+    "solar_open exaone_moe afmoe nemotron_h lfm2_moe glm4v_moe_text sarvam_moe ";
 constexpr std::string_view kLikeDeepSeek3 =
     " deepseek_v3 deepseek_v32 kimi_k2 kimi_linear glm_moe_dsa glm4_moe_lite glm4_moe dots1 solar_open ";
-constexpr std::string_view kStateSpaces = " nemotron_h granitemoehybrid bamba falcon_h1 mamba2 ";
+constexpr std::string_view kStateSpaces = " nemotron_h granitemoehybrid bamba falcon_h1 mamba2 mamba falcon_mamba jamba ";
+constexpr std::string_view kScans = " mamba falcon_mamba jamba ";
+
+constexpr std::string_view kVision = " vision ";  // every tower
 
 constexpr KeyRow kRows[] = {
     {"", "is_encoder_decoder", "false", "is a part of an encoder and decoder"},
@@ -93,6 +96,7 @@ constexpr KeyRow kRows[] = {
     {" falcon ", "multi_query", "", ""},
     {" falcon ", "parallel_attn", "", ""},
     {" gemma gemma2 gemma3_text ", "use_bidirectional_attention", "false", kBothWays},
+    {" gemma3n_text ", "altup_coef_clip", "", ""},  // a bound that training does not reach
     {" gemma2 ", "sliding_window_size", "", ""},
     {" phi ", "img_processor", "", ""},
     {" phi ", "flash_attn", "", ""},
@@ -162,6 +166,11 @@ constexpr KeyRow kRows[] = {
     {kStateSpaces, "residual_in_fp32", "", ""},
     {kStateSpaces, "rescale_prenorm_residual", "", ""},
     {kStateSpaces, "rope_theta", "", ""},
+    {kScans, "use_mambapy", "", ""},  // ways to compute the same
+    {kScans, "use_associative_scan", "", ""},
+    {kScans, "time_step_scale", "", ""},
+    {kScans, "time_step_init_scheme", "", ""},
+    {kScans, "hidden_act", "silu", "activates convolutions in another way"},
     {" kimi_linear ", "rope_theta", "", ""},
     {" mamba2 ", "expand", "", ""},  // heads and their features are stated
     {" bamba ", "z_loss_coefficient", "0", "adds a loss of the logits' size"},
@@ -188,6 +197,20 @@ constexpr KeyRow kRows[] = {
     {" lfm2 ", "block_use_xavier_init", "", ""},
     {" lfm2 ", "conv_use_xavier_init", "", ""},
     {" deepseek_v2 ", "rope_interleave", "true", "rotates halves of features"},
+    {kVision, "rope_parameters", "", ""},
+    {kVision, "rope_theta", "", ""},
+    {kVision, "tokens_per_second", "", ""},  // of videos
+    {kVision, "image_size", "", ""},         // of towers that scale their positions, the largest
+    {kVision, "spatial_patch_size", "", ""},
+    {kVision, "projection_dim", "", ""},
+    {kVision, "vocab_size", "", ""},
+    {kVision, "initializer_factor", "", ""},
+    {kVision, "layer_scale_init_value", "", ""},
+    {kVision, "use_mask_token", "", ""},
+    {kVision, "use_absolute_position_embeddings", "true", "has no positions"},
+    {kVision, "vision_feature_layer", "-1", "reads an earlier layer"},
+    {kVision, "vision_feature_select_strategy", "default", "keeps the class token"},
+    {kVision, "num_image_tokens", "", ""},
     // Keys that classes of other types read, and that tools write into every file.
     {"", "attention_bias", "false", ""},
     {"", "max_window_layers", "", ""},

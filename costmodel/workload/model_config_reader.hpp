@@ -35,7 +35,7 @@ class ConfigReader {
 
   // `name` is Panpipe's word for the dimension; empty: it is not recorded.
   int integer(const char* name, ConfigKeys keys, int at_least, int fallback) {
-    const Node* value = find(keys);
+    const Node* value = one_of_equal(find(keys));
     const int read = value ? read_integer(*value, *log_, at_least).value_or(fallback) : fallback;
     report(name, std::to_string(read), value);
     if (value == nullptr) derived_.insert_or_assign(*keys.begin(), read);
@@ -177,7 +177,26 @@ class ConfigReader {
     if (*name) made_->values.push_back({name, value, at ? origin_of(*at) : "default of the class"});
   }
 
+  // Positive and negative numbers of a list; empty: there is none.
+  std::vector<double> numbers(const char* key) {
+    std::vector<double> made;
+    const Node* value = find({key});
+    if (value == nullptr || value->kind != NodeKind::Sequence) return made;
+    for (const auto& item : value->items) made.push_back(read_number(*item, *log_).value_or(0));
+    return made;
+  }
+
  private:
+  // A list of a number for each layer (Gemma 3n's widths) is that number if they are equal.
+  const Node* one_of_equal(const Node* value) {
+    if (value == nullptr || value->kind != NodeKind::Sequence || value->items.empty()) return value;
+    for (const auto& item : value->items)
+      if (item->text != value->items.front()->text) {
+        error(value, "layers have different numbers here, and all are alike in this model");
+        break;
+      }
+    return value->items.front().get();
+  }
   void check_rotary(const Node& map, const std::string& folder) {
     const Node* kind = map.find("rope_type") != nullptr ? map.find("rope_type") : map.find("type");
     const std::vector<std::string>& kinds = rotary_scaling_kinds();

@@ -38,6 +38,28 @@ void glm4_moe(ConfigReader& r, ModelDimensions& d) {
   read_further_tokens(r, d, 1);
 }
 
+void sarvam_moe(ConfigReader& r, ModelDimensions& d) {
+  d.traits.query_bias = r.flag({"attention_bias"}, false);
+  if (r.flag({"use_qk_norm"}, true)) d.traits.query_key_norm = QueryKeyNorm::PerHead;
+  read_part_of_rotary(r, d, {"partial_rotary_factor"}, 1);
+  read_corrected_experts(r, d, 128, 6, 1024, 1, 1).scale = r.number({"routed_scaling_factor"}, 2.5);
+  read_further_tokens(r, d, 0);
+}
+
+// Text parts of models with images.
+void glm4v_moe_text(ConfigReader& r, ModelDimensions& d) {
+  glm4_moe(r, d);
+  d.traits.query_bias = r.flag({"attention_bias"}, true);
+}
+
+void qwen3_vl_moe_text(ConfigReader& r, ModelDimensions& d) {
+  read_qwen3(r, d);
+  Experts& e = read_experts(r, d, {"num_local_experts", "num_experts"}, 60, 4, {"moe_intermediate_size"}, 1408);
+  e.layers = every(d.layers, r.integer("", {"decoder_sparse_step"}, 1, 1), 0);
+  for (const int dense : r.list("mlp_only_layers"))
+    if (dense < d.layers) e.layers[dense] = false;
+}
+
 void solar_open(ConfigReader& r, ModelDimensions& d) {
   d.traits.query_bias = r.flag({"attention_bias"}, false);
   read_part_of_rotary(r, d, {"partial_rotary_factor"}, 1);
@@ -264,6 +286,17 @@ std::vector<ConfigClass> recent_expert_classes() {
       {"glm_moe_dsa", "GlmMoeDsaForCausalLM", {154880, 6144, 78, 64, 0, 0, 12288, 202752, 1e-5}, &F::experts, glm_moe_dsa},
       {"glm4_moe_lite", "Glm4MoeLiteForCausalLM", {154880, 2048, 47, 20, 0, 0, 10240, 202752, 1e-5}, &F::experts, glm4_moe_lite},
       // The head of GLM 4.5, which its files state; the class would take 4096 / 96.
+      {"sarvam_moe",
+       "SarvamMoEForCausalLM",
+       {262144, 4096, 19, 64, 4, 64, 8192, 131072, 1e-6, false, 8e6},
+       &F::experts,
+       sarvam_moe},
+      {"glm4v_moe_text", "Glm4vMoeTextModel", {151424, 4096, 46, 96, 8, 128, 10944, 65536, 1e-5}, &F::experts, glm4v_moe_text},
+      {"qwen3_vl_moe_text",
+       "Qwen3VLMoeTextModel",
+       {151936, 2048, 24, 16, 16, 128, 5632, 128000, 1e-6, true, 5e5},
+       &F::experts,
+       qwen3_vl_moe_text},
       {"glm4_moe", "Glm4MoeForCausalLM", {151552, 4096, 46, 96, 8, 128, 10944, 131072, 1e-5}, &F::experts, glm4_moe},
       {"minimax_m2",
        "MiniMaxM2ForCausalLM",

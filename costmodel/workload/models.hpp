@@ -2,6 +2,7 @@
 // this folder. A new model is a row in models.cpp; a new family is a file and a row.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,8 @@
 
 namespace panpipe {
 
+struct VisionTower;
+
 // Dimensions of one model; 0 if the family lacks the dimension, or if it must be given.
 struct ModelDimensions {
   int layers = 0, hidden = 0, heads = 0, kv_heads = 0, ffn = 0, vocabulary = 0, sequence = 0;
@@ -21,7 +24,8 @@ struct ModelDimensions {
   int vision_layers = 0, vision_hidden = 0, vision_heads = 0, vision_ffn = 0;  // of the encoder before a language model
   bool tied_embedding = false;
   double dropout = 0.0;
-  TransformerTraits traits = {};  // of a language model
+  TransformerTraits traits = {};                  // of a language model
+  std::shared_ptr<const VisionTower> tower = {};  // in front of it (vision_tower.hpp)
 };
 
 // The dimensions that `workload:` may state.

@@ -75,6 +75,8 @@ extern const WorkRule kCollective;
 // operator_rules_linear.cpp
 extern const WorkRule kCausalConvolution;                    // (input, weight, bias)
 extern const WorkRule kGatedDelta, kStateSpace, kLightning;  // (query, key, value, chunk, numbers)
+extern const WorkRule kMixStreams;                           // (streams, weights)
+extern const WorkRule kSelectiveScan;                        // (query, key, value, step, decay)
 extern const WorkRule kChooseKeys;                           // (query, key, weights, heads, count)
 extern const WorkRule kSparseAttention;
 

@@ -1,12 +1,15 @@
-// The work of mixers with a state, chunk by chunk, and of the choice of keys. With C tokens a chunk, N features of a key and P of
-// a value, a token and head take these operations in the forward:
+// The work of mixers with a state, chunk by chunk, of streams side by side, and of the choice of keys. With C tokens a chunk, N
+// features of a key and P of a value, a token and head take these operations in the forward:
 //   Mamba 2 (arXiv 2405.21060, section 6)      2 C N a group for scores, 2 C P for their sum, 2 N P for the state, 2 N P from it
 //   lightning attention (arXiv 2401.04658)     the same, with a group a head
 //   gated delta rule (arXiv 2412.06464, 3.3)   2 C (3 N + 2 P) + 6 N P + C C / 3: scores of keys and of queries, the inverse of a
 //                                              triangle, keys and values changed by it, the state's part of both, its update
+//   selective scan (arXiv 2312.00752, section 3.3), for each channel 9 N on vector units, with one exponential for each number of
+//   the state (state-spaces/mamba issue 110: 9 B L D N)
 // The backward has two products for each, and repeats those whose results kernels do not keep: states, changed keys and values
 // (state-spaces/mamba, ssd_combined.py; fla-org/flash-linear-attention, ops/gated_delta_rule/chunk.py).
 #include <algorithm>
+#include <cmath>
 
 #include "costmodel/workload/operands.hpp"
 #include "costmodel/workload/operator_rules.hpp"
@@ -96,6 +99,32 @@ ModelProduct state_of_model(const OperatorView& v) {
                 static_cast<double>(c.keys * c.values))};
 }
 
+// A fused kernel: states stay in registers and are made again in the backward, from those that each block of tokens ended with,
+// kept with the product of its decays in fp32 (selective_scan_fwd_kernel.cuh, state-spaces/mamba).
+OperatorWork selective_scan(const OperatorView& v) {
+  constexpr std::int64_t kBlock = 2048;
+  constexpr double kOperations = 9;
+  const Tensor& x = v.in("value");
+  const std::int64_t state = v.in("key").shape.back(), channels = x.shape[0] * x.shape[2];
+  OperatorWork work;
+  work.kind = OperatorClass::Elementwise;
+  Bytes inputs(0);
+  for_each_operand(v.op, [&](int t) { inputs += v.tensor(t).bytes(); });
+  const Flops once(kOperations * static_cast<double>(x.elements()) * static_cast<double>(state));
+  work.forward = {once, inputs, v.out().bytes(), {}};
+  if (!v.out().requires_gradient) return work;
+  work.input_gradient = {3 * once, inputs + v.out().bytes(), inputs, {}};
+  for_each_operand(v.op, [&](int t) { work_rules::keep(v, work, t); });
+  work.saved_extra = Bytes(2 * kWide * channels * ((x.shape[1] + kBlock - 1) / kBlock) * state);
+  return work;
+}
+
+// The state's two products for each channel.
+ModelProduct scan_of_model(const OperatorView& v) {
+  return {Flops(4.0 * v.graph.degrees.tensor * static_cast<double>(v.in("value").elements()) *
+                static_cast<double>(v.in("key").shape.back()))};
+}
+
 // One pass over memory; the weight's gradient comes from the input's pass.
 OperatorWork causal_convolution(const OperatorView& v) {
   const Tensor &x = v.in("input"), &w = v.in("weight");
@@ -113,6 +142,26 @@ OperatorWork causal_convolution(const OperatorView& v) {
 ModelProduct convolution_of_tokens(const OperatorView& v) {
   const Tensor &x = v.in("input"), &w = v.in("weight");
   return {Flops(2.0 * v.graph.degrees.tensor * static_cast<double>(x.elements()) * static_cast<double>(w.shape.back())), &x, &w};
+}
+
+// A small product for each token, in one pass over memory.
+OperatorWork mix_streams(const OperatorView& v) {
+  const Tensor &x = v.in("streams"), &w = v.in("weights");
+  const double operations = 2.0 * static_cast<double>(x.elements()) * std::sqrt(static_cast<double>(w.shape.back()));
+  OperatorWork work;
+  work.kind = OperatorClass::Elementwise;
+  work.forward = {Flops(operations), x.bytes() + w.bytes(), v.out().bytes(), {}};
+  if (!v.out().requires_gradient) return work;
+  work.input_gradient = {Flops(2 * operations), v.out().bytes() + x.bytes() + w.bytes(), x.bytes() + w.bytes(), {}};
+  for (const char* kept : {"streams", "weights"}) work_rules::keep(v, work, v.operand(kept));
+  return work;
+}
+
+// With sequence parallelism each rank has tokens of its own.
+ModelProduct mix_of_model(const OperatorView& v) {
+  const Degrees& degrees = v.graph.degrees;
+  return {Flops(2.0 * (degrees.sequence_parallel ? degrees.tensor : 1) * static_cast<double>(v.in("streams").elements()) *
+                std::sqrt(static_cast<double>(v.in("weights").shape.back())))};
 }
 
 // Scores of narrow heads, rectified, weighted and summed in one kernel, as attention without values (DeepSeek-V3.2, equation 1).
@@ -142,6 +191,8 @@ const WorkRule kCausalConvolution{causal_convolution, {3, 3}, convolution_of_tok
 const WorkRule kGatedDelta{gated_delta, {4, 4, 4}, state_of_model<3>};
 const WorkRule kStateSpace{state_space, {4, 4, 4}, state_of_model<2>};
 const WorkRule kLightning{linear_attention, {4, 4, 4}, state_of_model<2>};
+const WorkRule kMixStreams{mix_streams, {3, 3}, mix_of_model};
+const WorkRule kSelectiveScan{selective_scan, {3, 3, 3}, scan_of_model};
 const WorkRule kChooseKeys{choose_keys, {3, 3, 3}, choice_of_model};
 
 }  // namespace work_rules

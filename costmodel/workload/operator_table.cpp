@@ -60,9 +60,9 @@ OperatorRow transfer(std::string_view name, std::string_view arguments) {
   return {name, Role::ExpertTransfer, Along::Tokens, &kCollective, arguments};
 }
 
-// panpipe_nn: registered by the executor (exec/engine/stage/own_operators.cpp, state_operators.cpp). panpipe: between ranks;
-// segments of a stage do it. panpipe_predicted: counted alone, the executor refuses them. ATen's operators that are not here are
-// read by the last row, with the names that an archive gives their arguments.
+// panpipe_nn: registered by the executor (exec/engine/stage/own_operators.cpp, state_operators.cpp).
+// panpipe: between ranks; segments of a stage do it. ATen's operators that are not here are read by the last row, with the names
+// that an archive gives their arguments.
 std::vector<OperatorRow> make_rows() {
   return {
       // Products
@@ -94,15 +94,16 @@ std::vector<OperatorRow> make_rows() {
                     "scale={scale}, enable_gqa={enable_gqa})"}),
       row("panpipe_nn::attention", Role::Attention, Along::AttendsLast, kAttention,
           "query key value sinks:head slopes:head dropout_p is_causal scale enable_gqa window cap", {.draws = true}),
-      row("panpipe_predicted::sparse_attention", Role::Attention, Along::AttendsLast, kSparseAttention,
+      row("panpipe_nn::sparse_attention", Role::Attention, Along::AttendsLast, kSparseAttention,
           "query key value chosen dropout_p is_causal scale enable_gqa window", {.draws = true}),
-      row("panpipe_predicted::choose_keys", Role::Other, Along::Mixed, kChooseKeys, "query key weights heads count"),
+      row("panpipe_nn::choose_keys", Role::Other, Along::Mixed, kChooseKeys, "query key weights heads count"),
       // A state that passes from token to token
       row("panpipe_nn::causal_convolution", Role::Convolution, Along::Mixed, kCausalConvolution, "input weight bias silu"),
       row("panpipe_nn::gated_delta_rule", Role::Recurrent, Along::Mixed, kGatedDelta,
           "query key value chunk decay strength dt_bias A_log"),
       row("panpipe_nn::state_space", Role::Recurrent, Along::Mixed, kStateSpace,
           "query key value chunk step dt_bias A_log D least_step"),
+      row("panpipe_nn::selective_scan", Role::Recurrent, Along::Mixed, kSelectiveScan, "query key value step A_log D"),
       row("panpipe_nn::lightning_attention", Role::Recurrent, Along::Mixed, kLightning, "query key value chunk slopes"),
       row("panpipe_nn::shift_tokens", Role::Copy, Along::Mixed, kKeepsNothing, "self by behind"),
       row("aten::softmax", Role::Softmax, Along::Mixed, kAnyOperator, "self dim"),
@@ -135,6 +136,11 @@ std::vector<OperatorRow> make_rows() {
       pointwise("aten::silu", kActivation, "self", "F.silu({self})"),
       pointwise("panpipe_nn::clamped_silu", kActivation, "self limit slope"),
       pointwise("panpipe_nn::clamped_product", kMultiply, "self other limit"),
+      pointwise("panpipe_nn::sparse_gate", kActivation, "self deviations"),
+      pointwise("panpipe_nn::mix_streams", kMixStreams, "streams weights"),
+      pointwise("panpipe_nn::correct_streams", kAnyOperator, "streams made shares"),
+      pointwise("panpipe_nn::add_to_later_streams", kKeepsNothing, "streams x"),
+      pointwise("panpipe_nn::like_magnitude", kMultiply, "self other"),
       pointwise("aten::tanh", kTanh, "self", "torch.tanh({self})"),
       pointwise("aten::cos", kActivation),
       pointwise("aten::sin", kActivation),

@@ -6,8 +6,10 @@
 #include <cmath>
 
 #include "base/error.hpp"
+#include "base/index.hpp"
 #include "costmodel/workload/builder.hpp"
 #include "costmodel/workload/models.hpp"
+#include "costmodel/workload/vision_tower.hpp"
 
 namespace panpipe {
 namespace {
@@ -35,7 +37,9 @@ int mixer(const Transformer& m, int x, int layer, const std::string& path) {
 }
 
 int half(const Transformer& m, int x, int layer, const std::string& path, bool attention) {
-  return m.g.scale(attention ? mixer(m, x, layer, path) : transformer_mlp(m, x, layer, path), m.t.residual_scale);
+  const int made = m.g.scale(attention ? mixer(m, x, layer, path) : transformer_mlp(m, x, layer, path), m.t.residual_scale);
+  if (!m.t.layer_scale) return made;
+  return m.g.mul(made, m.g.parameter(path + (attention ? ".lambda_1" : ".lambda_2"), {m.d.hidden}, "ones"));
 }
 
 // The residual stream behind one half of a layer.
@@ -111,6 +115,15 @@ int embed(const Transformer& m, int ids, int word_weight) {
   return m.t.embedding_norm ? transformer_norm(m, x, std::string(m.t.names->embedding_norm)) : x;
 }
 
+// Images in front of words. What enters later layers is 0 for words.
+int embed_behind(const Transformer& m, int ids, int word_weight, Pictures& pictures) {
+  GraphBuilder& g = m.g;
+  const double factor = m.t.scaled_embedding ? std::sqrt(static_cast<double>(m.d.hidden)) : m.t.embedding_scale;
+  const int words = g.scale(g.sum_parallel(g.vocabulary_embedding(ids, word_weight, m.d.vocabulary)), factor);
+  for (int& deep : pictures.deep) deep = g.scatter_sequence(g.cat({deep, g.scale(words, 0)}, 1));
+  return g.scatter_sequence(g.cat({pictures.words, words}, 1));
+}
+
 void check_degree_of_experts(const Transformer& m, const WorkloadShape& shape, const std::string& model) {
   if (m.t.experts.count == 0) return;
   require_degrees(shape, m.t.experts.count, model);
@@ -132,6 +145,11 @@ void check_degree(const Transformer& m, const WorkloadShape& shape, const std::s
         "the keys that a query of {} attends to are chosen from the whole sequence, for which ranks with a part of it "
         "have no rule; use parallel.context 1",
         model));
+  if (!m.t.gate_deviations.empty() && shape.degrees.tensor > 1)
+    throw InputError(
+        fmt::format("{} compares each gate of its MLPs with mean and deviation of all gates of a token, which are not cut; use "
+                    "parallel.tensor 1",
+                    model));
   check_degree_of_experts(m, shape, model);
   if (m.t.experts.count > 0) {
     if (m.g.expert_tensor() > 1) require_divides(shape, m.t.experts.ffn, "features of an expert", model);
@@ -152,9 +170,10 @@ int transformer_norm(const Transformer& m, int x, const std::string& name) {
 
 int transformer_layer(const Transformer& m, int x, int layer, const std::string& block, int unit_layer) {
   const std::string path = fmt::format("{}{}", m.t.names->layer, layer);
-  if (m.t.form == BlockForm::Parallel || m.t.form == BlockForm::ParallelTwoNorms) {
+  const bool streams = m.t.streams.count > 0;
+  if (streams || m.t.form == BlockForm::Parallel || m.t.form == BlockForm::ParallelTwoNorms) {
     m.g.unit(block, block, unit_layer);
-    return parallel_layer(m, x, layer, path);
+    return streams ? streams_layer(m, x, layer, path) : parallel_layer(m, x, layer, path);
   }
   if (m.t.mixer_of(layer) != Mixer::None) {
     m.g.unit(block + ".attention", block, unit_layer);
@@ -210,17 +229,27 @@ OperatorGraph build_language_model(const std::string& model, const ModelDimensio
   g.set_dropout(d.dropout);
   Transformer m{g, d, d.traits, tokens_of_rank(d, shape, model)};
   check_degree(m, shape, model);
+  if (d.tower) check_tower(*d.tower, d, shape, model);
   const std::int64_t batch = shape.degrees.micro;
-  const int tokens = g.input("input_ids", DType::Int64, {batch, m.tokens});
+  const int tokens = g.input("input_ids", DType::Int64, {batch, m.tokens - (d.tower ? d.tower->words() : 0)});
   const int labels = g.input("labels", DType::Int64, {batch, m.tokens});  // already the next tokens
+  Pictures pictures;
+  if (d.tower) pictures = vision_tower(g, *d.tower, d.hidden);
   add_rotary_tables(m);
 
   g.unit("embedding");
   const std::string embedding(d.traits.names->embedding);
   g.module(embedding);
   const int word_weight = g.vocabulary_parameter(embedding + ".weight", {d.vocabulary, width_of_embedding(m)}, kNormalInit);
-  int x = embed(m, tokens, word_weight);
-  for (int i = 0; i < d.layers; ++i) x = transformer_layer(m, x, i, fmt::format("h.{}", i), i);
+  int x = d.tower ? embed_behind(m, tokens, word_weight, pictures) : embed(m, tokens, word_weight);
+  if (m.t.streams.count > 0) x = enter_streams(m, x, g.scatter_sequence(read_per_layer(m, tokens)));
+  const int first = d.tower ? d.tower->layers.layers : 0;
+  for (int i = 0; i < d.layers; ++i) {
+    x = transformer_layer(m, x, i, fmt::format("h.{}", i), first + i);
+    if (at(i) < pictures.deep.size()) x = g.add(x, pictures.deep[at(i)]);
+  }
+
+  if (m.t.streams.count > 0) x = leave_streams(m, x);
 
   const std::vector<int> further = further_streams(m, x, labels, word_weight);
   g.unit("head");

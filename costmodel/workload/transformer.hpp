@@ -89,6 +89,7 @@ enum class LinearKind : std::uint8_t {
   GatedDelta,       // Gated DeltaNet (arXiv 2412.06464): Qwen 3 Next
   ChannelDelta,     // with a decay for each feature of a key (Kimi Delta Attention, arXiv 2510.26692)
   StateSpace,       // Mamba 2 (arXiv 2405.21060)
+  SelectiveScan,    // Mamba 1 (arXiv 2312.00752), each channel a head of one feature
   Lightning,        // linear attention with a fixed decay (arXiv 2401.04658): MiniMax-01
   ShortConvolution  // a gated convolution over a few tokens and no other state: LFM2
 };
@@ -100,10 +101,11 @@ struct LinearMixer {
   int kernel = 0;                      // tokens of the causal convolution, 0: none
   int chunk = 64;                      // tokens that a kernel treats at once
   double least_step = 0;               // of Mamba 2's steps
-  int gate_rank = 0;                   // of the two narrow products that make gates, 0: one product
+  int gate_rank = 0;                   // of the two narrow products that make gates, or Mamba 1's steps; 0: one product
   bool bias = false, convolution_bias = false;
-  bool norm = true;         // of the result
+  bool norm = true;         // of the result; Mamba 1: of its steps, keys and queries
   bool whole_norm = false;  // over all heads together instead of each group's
+  bool norm_weights = true;
   double epsilon = 0;       // of that norm, 0: the model's
   bool one_product = true;  // what enters comes from one matrix (Qwen 3.5: from four)
 };
@@ -111,6 +113,14 @@ struct LinearMixer {
 // Factors of the normalized stream and of what a half adds to it, where BlockForm::NormedStream.
 struct StreamFactors {
   double stream = 1, half = 1;
+};
+
+// Gemma 3n's residual streams side by side, and what its layers have besides (transformer_streams.cpp).
+struct ResidualStreams {
+  int count = 0;                      // 0: one stream, as everywhere else
+  int rank = 0;                       // of the narrow product next to the attention
+  int per_layer = 0, vocabulary = 0;  // features and rows of the table of what a layer reads of each token
+  bool scaled = true;                 // what gates it
 };
 
 // What a layer mixes tokens with.
@@ -174,6 +184,11 @@ struct TransformerTraits {
   LatentAttention latent = {};      // kv_rank 0: none
   OutputGate output_gate = OutputGate::None;
   KeyIndex index = {};  // heads 0: none
+  // Layers from this one on attend to the keys and values of the last before it with the same window; 0: none.
+  int first_sharing_keys = 0;
+  bool value_norm = false;                 // per head, without weights
+  std::vector<int> attention_blocks = {};  // of each layer: neighbouring tokens that see each other alone; empty: all do
+  bool layer_scale = false;                // a factor for each feature of what a half adds to the stream
 
   std::vector<Mixer> mixers = {};      // of each layer; empty: attention in all
   LinearMixer linear = {};             // of layers with Mixer::Linear or Both
@@ -183,10 +198,14 @@ struct TransformerTraits {
   bool gated = false;
   bool fused_gate = false;  // gate and up as one matrix (Phi 3)
   Experts experts = {};     // count 0: none
+  // Of each layer: the gate is what exceeds the mean of a token's by so many standard deviations; empty: none.
+  std::vector<double> gate_deviations = {};
+  ResidualStreams streams = {};
 
   Mixer mixer_of(int layer) const { return mixers.empty() ? Mixer::Attention : mixers[layer]; }
   bool has_mlp(int layer) const { return without_mlp.empty() || !without_mlp[layer]; }
   bool has_linear() const;
+  bool shares_keys(int layer) const { return first_sharing_keys > 0 && layer >= first_sharing_keys; }
   bool has_experts(int layer) const { return experts.count > 0 && (experts.layers.empty() || experts.layers[layer]); }
   // Tokens that a query of the layer sees; 0: all.
   int window_of(int layer) const { return window > 0 && (windowed.empty() || windowed[layer]) ? window : 0; }
@@ -202,7 +221,8 @@ struct FamilyTraits {
       squared_relu, bert, vit;
   // transformer_families_recent.cpp
   TransformerTraits glm, glm4, hunyuan, hunyuan_experts, cohere, starcoder2, stablelm, nemotron, granite_experts, phi_experts,
-      llama4, afmoe, flex_olmo, qwen3_next, qwen3_5, minimax, bamba, granite_hybrid, nemotron_h, mamba2, lfm2, kimi_linear;
+      llama4, afmoe, flex_olmo, qwen3_next, qwen3_5, minimax, bamba, gemma3n, granite_hybrid, nemotron_h, mamba, mamba2, jamba,
+      lfm2, kimi_linear;
 };
 void add_recent_families(FamilyTraits& families);
 const FamilyTraits& family_traits();
@@ -216,6 +236,9 @@ struct Transformer {
   std::int64_t tokens;         // of a sample, on this context-parallel rank
   int cosine = -1, sine = -1;  // buffers (tokens, rotated features), so that stages need not send the tables
   int local_cosine = -1, local_sine = -1;
+  mutable int chosen = -1;                   // the keys of each query that the last indexer chose
+  mutable int keys[2] = {}, values[2] = {};  // of the last layer without and with a window, for layers that share them
+  mutable std::vector<int> per_layer = {};   // what each layer reads of the tokens
 };
 
 // Adds the tables of rotary positions, if the traits have them.
@@ -235,6 +258,12 @@ int transformer_linear(const Transformer& model, int x, int layer, const std::st
 void check_linear_degree(const Transformer& model, const std::string& name);
 // One layer with its units "<block>.attention" and "<block>.mlp", or one unit "<block>" if they are parallel.
 int transformer_layer(const Transformer& model, int x, int layer, const std::string& block, int unit_layer);
+// transformer_streams.cpp: what layers read of each token, (batch, tokens, layers x features); all streams in front of the
+// layers, a unit of its own; a layer; and one stream behind them, again a unit.
+int read_per_layer(const Transformer& model, int ids);
+int enter_streams(const Transformer& model, int x, int rows);
+int streams_layer(const Transformer& model, int x, int layer, const std::string& path);
+int leave_streams(const Transformer& model, int x);
 // Final normalization, head and loss over all tokens. `word_weight` is the embedding, for a tied head. Returns the loss.
 // `further`: the streams behind the layers that predict further tokens, which share the head.
 int transformer_head(const Transformer& model, int x, int labels, int word_weight, const std::vector<int>& further = {});

@@ -9,6 +9,8 @@
 namespace panpipe {
 namespace {
 
+constexpr double kLatentEpsilon = 1e-6;  // of the norms of latents and of the indexer's keys, in every file
+
 // Queries, keys and values, each (batch, heads of this rank, tokens, features).
 struct Heads {
   int query = -1, key = -1, value = -1;
@@ -52,7 +54,7 @@ Heads with_gate(const Transformer& m, int normal, const std::string& path, Proje
 }
 
 // A separate product for each of them.
-Heads separate(const Transformer& m, int normal, const std::string& path) {
+Heads separate(const Transformer& m, int normal, int layer, const std::string& path) {
   const ModelDimensions& d = m.d;
   const ModuleNames& names = *m.t.names;
   const std::int64_t features = features_of_head(d);
@@ -62,11 +64,13 @@ Heads separate(const Transformer& m, int normal, const std::string& path) {
     if (!norm.empty() && m.t.query_key_norm == QueryKeyNorm::Whole) flat = norm_of_heads(m, flat, module_at(path, norm));
     int parted = split_heads(m, flat, features);
     if (!norm.empty() && m.t.query_key_norm == QueryKeyNorm::PerHead) parted = norm_of_heads(m, parted, module_at(path, norm));
+    if (norm.empty() && m.t.value_norm) parted = m.g.unweighted_rms_norm(parted, m.t.epsilon);
     return m.g.transpose(parted, 1, 2);
   };
   const int replicas = replicas_of(m);
   if (m.t.output_gate == OutputGate::WithQuery) return with_gate(m, normal, path, project);
   const int q = project(names.query, d.heads, 1, names.query_norm);
+  if (m.t.shares_keys(layer)) return {q};
   const int k = project(names.key, key_value_heads(d), replicas, names.key_norm);
   return {q, k, project(names.value, key_value_heads(d), replicas, "")};
 }
@@ -124,21 +128,31 @@ int rotate(const Transformer& m, int x, int cosine, int sine) {
   return rotated == features ? turned : g.cat({turned, g.slice(x, 3, rotated, features)}, 3);
 }
 
+// (batch, tokens, features of heads) with the first features of each head turned by its position.
+int turned_by_position(const Transformer& m, int x, std::int64_t features) {
+  GraphBuilder& g = m.g;
+  const Shape flat = g.shape(x);
+  const int heads = g.transpose(g.view(x, {flat[0], flat[1], flat[2] / features, features}), 1, 2);
+  return g.reshape(g.transpose(rotate(m, heads, m.cosine, m.sine), 1, 2), flat);
+}
+
 // The keys of each query, by the sum over narrow heads of weighted, rectified scores. All ranks choose alike, as in Megatron-LM.
-// -1: the layer takes the choice of the one before, which costs nothing.
+// A layer that takes the choice of the one before costs nothing.
 int chosen_keys(const Transformer& m, int x, int narrow, int layer, const std::string& name) {
   GraphBuilder& g = m.g;
   const KeyIndex& k = m.t.index;
-  if (!k.shared.empty() && k.shared[layer]) return -1;
+  if (!k.shared.empty() && k.shared[layer]) return m.chosen;
   const LinearOptions none{.bias = false};
   const int query = g.linear(narrow, name + ".wq_b", std::int64_t{k.heads} * k.features, none);
-  const int key = g.layer_norm(g.linear(x, name + ".wk", k.features, none), name + ".k_norm", m.t.epsilon);
+  const int key = g.layer_norm(g.linear(x, name + ".wk", k.features, none), name + ".k_norm", kLatentEpsilon);
   const int weight = g.linear(x, name + ".weights_proj", k.heads, none);
   g.module(name);
-  const int queries = g.gather_sequence(query), keys = g.gather_sequence(key), weights = g.gather_sequence(weight);
+  const int queries = turned_by_position(m, g.gather_sequence(query), k.features);
+  const int keys = turned_by_position(m, g.gather_sequence(key), k.features), weights = g.gather_sequence(weight);
   const std::int64_t chosen = std::min<std::int64_t>(k.keys, m.d.sequence);
-  return g.op("panpipe_predicted::choose_keys", {g.shape(queries)[0], m.tokens, chosen}, DType::Int32, TensorRef{queries},
-              TensorRef{keys}, TensorRef{weights}, std::int64_t{k.heads}, chosen);
+  m.chosen = g.op("panpipe_nn::choose_keys", {g.shape(queries)[0], m.tokens, chosen}, DType::Int32, TensorRef{queries},
+                  TensorRef{keys}, TensorRef{weights}, std::int64_t{k.heads}, chosen);
+  return m.chosen;
 }
 
 // The latents are narrow and the same on all ranks; what is made of them is cut by heads.
@@ -153,12 +167,12 @@ Heads latent(const Transformer& m, int x, int layer, const std::string& path) {
   if (l.query_rank > 0) {
     LinearOptions first = none;
     first.bias = m.t.query_bias;
-    narrow = transformer_norm(m, g.linear(x, core + ".q_a_proj", l.query_rank, first), core + ".q_a_layernorm");
+    narrow = g.rms_norm(g.linear(x, core + ".q_a_proj", l.query_rank, first), core + ".q_a_layernorm", kLatentEpsilon);
   }
   LinearOptions first = none;
   first.bias = m.t.query_bias;
   const int both = g.linear(x, core + ".kv_a_proj_with_mqa", l.kv_rank + l.rotary, first);
-  const int compressed = transformer_norm(m, g.slice(both, 2, 0, l.kv_rank), core + ".kv_a_layernorm");
+  const int compressed = g.rms_norm(g.slice(both, 2, 0, l.kv_rank), core + ".kv_a_layernorm", kLatentEpsilon);
   g.module(core);
   const int shared = g.slice(both, 2, l.kv_rank, l.kv_rank + l.rotary);
 
@@ -178,18 +192,17 @@ Heads latent(const Transformer& m, int x, int layer, const std::string& path) {
           g.slice(kv, 3, l.plain, l.plain + l.value), -1, chosen};
 }
 
-Heads project(const Transformer& m, int normal, const std::string& path) {
+Heads project(const Transformer& m, int normal, int layer, const std::string& path) {
   if (m.t.projections == FusedProjections::InTurn) return in_turn(m, normal, path);
   if (m.t.projections == FusedProjections::ByHead) return by_head(m, normal, path);
-  return separate(m, normal, path);
+  return separate(m, normal, layer, path);
 }
 
 AttentionOptions options_of(const Transformer& m, int layer, const std::string& path, int chosen) {
   AttentionOptions options{.causal = m.t.causal, .scale = m.t.attention_scale};
   if (m.t.index.heads > 0 && m.t.index.keys < m.d.sequence) {
-    options.target = "panpipe_predicted::sparse_attention";
-    options.own = {{"window", std::int64_t{m.t.index.keys}}};
-    if (chosen >= 0) options.own.emplace_back("chosen", TensorRef{chosen});
+    options.target = "panpipe_nn::sparse_attention";
+    options.own = {{"chosen", TensorRef{chosen}}, {"window", std::int64_t{m.t.index.keys}}};
     return options;
   }
   const int window = m.t.window_of(layer) < m.d.sequence ? m.t.window_of(layer) : 0;
@@ -203,15 +216,25 @@ AttentionOptions options_of(const Transformer& m, int layer, const std::string& 
   return options;
 }
 
+// Each block of neighbouring tokens by itself, as heads of their own.
+int in_blocks(const Transformer& m, int query, int key, int value, int layer, const std::string& path) {
+  GraphBuilder& g = m.g;
+  const Shape all = g.shape(query);
+  const std::int64_t block = m.t.attention_blocks[layer];
+  const auto cut = [&](int x) { return g.reshape(x, {all[0], all[1] * all[2] / block, block, all[3]}); };
+  return g.reshape(g.attention(cut(query), cut(key), cut(value), options_of(m, layer, path, -1)), all);
+}
+
 }  // namespace
 
 void add_rotary_tables(Transformer& m) {
   if (m.t.positions != Positions::Rotary) return;
+  const std::string folder = m.t.causal ? "" : "vision.";  // two transformers of a model have tables of their own
   const std::int64_t head = m.t.latent.kv_rank > 0 ? m.t.latent.rotary : features_of_head(m.d);
   const std::int64_t features = m.t.rotary_features > 0 ? m.t.rotary_features : head;
   std::string scaling;
   const auto table = [&](const char* name, const char* function, double base) {
-    return m.g.buffer(name, m.g.compute(), {m.tokens, features}, fmt::format("{}({:.17g}{})", function, base, scaling));
+    return m.g.buffer(folder + name, m.g.compute(), {m.tokens, features}, fmt::format("{}({:.17g}{})", function, base, scaling));
   };
   scaling = m.t.rotary_scaling.empty() ? "" : " " + m.t.rotary_scaling;
   m.cosine = table("rotary.cos", "rotary_cos", m.t.rotary_base);
@@ -226,7 +249,7 @@ void add_rotary_tables(Transformer& m) {
 int transformer_attention(const Transformer& m, int x, int layer, const std::string& path, bool whole) {
   GraphBuilder& g = m.g;
   const bool from_latents = m.t.latent.kv_rank > 0;
-  Heads heads = from_latents ? latent(m, x, layer, path) : project(m, x, path);
+  Heads heads = from_latents ? latent(m, x, layer, path) : project(m, x, layer, path);
   if (m.t.output_gate == OutputGate::Own)
     heads.gate = g.linear(x, module_at(path, m.t.names->output_gate), std::int64_t{m.d.heads} * features_of_head(m.d),
                           {.bias = false, .split = Split::Column});
@@ -235,13 +258,19 @@ int transformer_attention(const Transformer& m, int x, int layer, const std::str
     const bool local = m.t.window_of(layer) > 0;
     const int cosine = local ? m.local_cosine : m.cosine, sine = local ? m.local_sine : m.sine;
     heads.query = rotate(m, heads.query, cosine, sine);
-    heads.key = rotate(m, heads.key, cosine, sine);
+    if (heads.key >= 0) heads.key = rotate(m, heads.key, cosine, sine);
     if (m.t.query_key_norm == QueryKeyNorm::Unweighted)
       for (int* part : {&heads.query, &heads.key}) *part = g.unweighted_rms_norm(*part, m.t.epsilon);
   }
+  const int kind = m.t.window_of(layer) > 0 ? 1 : 0;
+  if (heads.key >= 0)
+    m.keys[kind] = heads.key, m.values[kind] = heads.value;
+  else
+    heads.key = m.keys[kind], heads.value = m.values[kind];
   const int query = g.heads_for_tokens(heads.query);
   const int key = g.whole_context(g.heads_for_tokens(heads.key)), value = g.whole_context(g.heads_for_tokens(heads.value));
-  const int attended = g.attention(query, key, value, options_of(m, layer, path, heads.chosen));
+  const int attended = m.t.attention_blocks.empty() ? g.attention(query, key, value, options_of(m, layer, path, heads.chosen))
+                                                    : in_blocks(m, query, key, value, layer, path);
   g.attend_over_context();
   const int mixed = g.transpose(g.tokens_for_heads(attended), 1, 2);
   const std::int64_t values = g.shape(mixed)[2] * g.shape(mixed)[3];

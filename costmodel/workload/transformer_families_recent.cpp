@@ -54,6 +54,11 @@ void add_dense(FamilyTraits& f) {
   f.starcoder2.gated = false;
   f.starcoder2.activation = Activation::GeluTanh;
 
+  f.gemma3n = f.gemma2;
+  f.gemma3n.query_key_norm = QueryKeyNorm::PerHead;
+  f.gemma3n.value_norm = true;
+  f.gemma3n.scaled_embedding = true;
+  f.gemma3n.attention_scale = 1;
   f.nemotron = f.squared_relu;
   f.nemotron.norm = NormKind::Layer;
 }
@@ -161,7 +166,11 @@ void add_hybrids(FamilyTraits& f) {
   f.nemotron_h.positions = Positions::None;
   f.nemotron_h.linear.kind = LinearKind::StateSpace;
 
-  f.mamba2 = f.nemotron_h;
+  f.mamba = f.mamba2 = f.nemotron_h;
+  f.mamba.linear.kind = LinearKind::SelectiveScan;
+  f.jamba = f.bamba;
+  f.jamba.positions = Positions::None;
+  f.jamba.linear.kind = LinearKind::SelectiveScan;
 
   static const ModuleNames lfm2 = renamed(f.llama4, [](ModuleNames& n) {
     n.attention_norm = ".operator_norm";

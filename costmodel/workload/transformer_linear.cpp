@@ -1,7 +1,7 @@
-// Mixers with a state of fixed size: Gated DeltaNet, Mamba 2, lightning attention, short convolutions. Heads are divided over the
-// tensor-parallel ranks as those of attention are. Under context parallelism ranks exchange features for tokens before the
-// convolution and back behind the state, as Megatron-LM's Mamba layers do (megatron/core/ssm/mamba_context_parallel.py), so that
-// each rank's state passes over all tokens.
+// Mixers with a state of fixed size: Gated DeltaNet, Mamba 1 and 2, lightning attention, short convolutions. Heads are divided
+// over the tensor-parallel ranks as those of attention are. Under context parallelism ranks exchange features for tokens before
+// the convolution and back behind the state, as Megatron-LM's Mamba layers do (megatron/core/ssm/mamba_context_parallel.py), so
+// that each rank's state passes over all tokens.
 #include <fmt/format.h>
 
 #include "base/error.hpp"
@@ -212,6 +212,36 @@ int short_convolution(const Transformer& m, int x, const std::string& path, bool
                   {.bias = m.t.linear.bias, .split = Split::Row, .init = residual_init(m), .partial = !whole});
 }
 
+// Mamba 1: steps, keys (B) and queries (C) come from all channels in one narrow product, whose parts the ranks add before each
+// scans its own channels. That sum, and its like in the backward, are what Mamba 2 was made to avoid (arXiv 2405.21060, section
+// 8.1).
+int selective_scan(const Transformer& m, int x, const std::string& path, bool whole) {
+  GraphBuilder& g = m.g;
+  const LinearMixer& l = m.t.linear;
+  const Widths w = widths_of(l);
+  const std::vector<int> p = project_parts(m, x, {{path + ".in_proj", {w.values, w.values}}});
+  const int value = convolve(m, p[0], path, {w.values}, l.convolution_bias);
+  const int part =
+      g.linear(value, path + ".x_proj", l.gate_rank + 2 * w.keys, {.bias = false, .split = Split::Row, .partial = true});
+  g.module(path);
+  std::vector<int> narrow = cut_features(m, g.enter_vocabulary(g.sum_parallel(part)), {l.gate_rank, w.keys, w.keys});
+  const char* const names[] = {".dt_layernorm", ".b_layernorm", ".c_layernorm"};
+  for (std::size_t i = 0; l.norm && i < narrow.size(); ++i) {
+    const double epsilon = l.epsilon > 0 ? l.epsilon : m.t.epsilon;
+    g.module(path + names[i]);
+    narrow[i] = l.norm_weights ? g.rms_norm(narrow[i], path + names[i], epsilon) : g.unweighted_rms_norm(narrow[i], epsilon);
+    if (l.norm_weights) g.sum_gradients_over_ranks(path + names[i]);
+  }
+  const int step = g.linear(narrow[0], path + ".dt_proj", w.values, {.split = Split::Column});
+  g.module(path);
+  const int decay = g.parameter(path + ".A_log", {w.values, w.keys}, "ones", 0);
+  const int straight = g.parameter(path + ".D", {w.values}, "ones", 0);
+  const int made = g.op("panpipe_nn::selective_scan", g.shape(value), g.dtype(value), TensorRef{narrow[2]}, TensorRef{narrow[1]},
+                        TensorRef{value}, TensorRef{step}, TensorRef{decay}, TensorRef{straight});
+  return g.linear(g.mul(made, g.unary("silu", p[1])), path + ".out_proj", m.d.hidden,
+                  {.bias = l.bias, .split = Split::Row, .init = residual_init(m), .partial = !whole});
+}
+
 }  // namespace
 
 bool TransformerTraits::has_linear() const {
@@ -228,15 +258,20 @@ void check_linear_degree(const Transformer& m, const std::string& name) {
         fmt::format("{} normalizes the result of all heads of its linear layers together, which is not cut; use "
                     "parallel.tensor 1",
                     name));
-  const bool convolution = l.kind == LinearKind::ShortConvolution;
+  const bool convolution = l.kind == LinearKind::ShortConvolution, scan = l.kind == LinearKind::SelectiveScan;
+  if (scan && context > 1)
+    throw InputError(
+        fmt::format("{} makes each step of its scan from all channels of a token, for which ranks that exchange "
+                    "channels for tokens have no rule; use parallel.context 1",
+                    name));
   const auto check = [&](int heads, const char* what) {
     if (heads % (tensor * context) == 0) return;
     throw InputError(fmt::format(
         "{} has {} {} in its linear layers: tensor parallelism of {}{} does not divide them", name, heads, what, tensor,
         context > 1 ? fmt::format(" and context parallelism of {}, which exchanges them for tokens,", context) : ""));
   };
-  check(convolution ? m.d.hidden : l.heads, convolution ? "features" : "heads");
-  if (!convolution) check(l.key_heads, l.kind == LinearKind::StateSpace ? "groups" : "key heads");
+  check(convolution ? m.d.hidden : l.heads, convolution ? "features" : scan ? "channels" : "heads");
+  if (!convolution && !scan) check(l.key_heads, l.kind == LinearKind::StateSpace ? "groups" : "key heads");
 }
 
 int transformer_linear(const Transformer& m, int x, int layer, const std::string& of_layer, bool whole) {
@@ -244,6 +279,7 @@ int transformer_linear(const Transformer& m, int x, int layer, const std::string
   const LinearMixer& l = m.t.linear;
   const std::string path = module_at(of_layer, m.t.names->linear);
   if (l.kind == LinearKind::ShortConvolution) return short_convolution(m, x, path, whole);
+  if (l.kind == LinearKind::SelectiveScan) return selective_scan(m, x, path, whole);
   const Entering in = l.kind == LinearKind::GatedDelta     ? enter_delta_net(m, x, path)
                       : l.kind == LinearKind::ChannelDelta ? enter_channel_delta_net(m, x, path)
                       : l.kind == LinearKind::StateSpace   ? enter_state_space(m, x, path)

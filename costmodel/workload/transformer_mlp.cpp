@@ -34,7 +34,8 @@ int fused_gate(const Transformer& m, int normal, const std::string& path) {
   return g.mul(activate(m, parts[0]), parts[1]);
 }
 
-int dense(const Transformer& m, int normal, const std::string& path, std::string_view folder, int ffn, bool whole) {
+int dense(const Transformer& m, int normal, const std::string& path, std::string_view folder, int ffn, bool whole,
+          double deviations = 0) {
   GraphBuilder& g = m.g;
   const ModuleNames& names = *m.t.names;
   const std::string base = module_at(path, folder);
@@ -43,7 +44,8 @@ int dense(const Transformer& m, int normal, const std::string& path, std::string
   if (m.t.gated && m.t.fused_gate && folder.empty()) {
     active = fused_gate(m, normal, path);
   } else if (m.t.gated) {
-    const int gate = g.linear(normal, folder.empty() ? module_at(base, names.gate) : base + ".gate_proj", ffn, column);
+    int gate = g.linear(normal, folder.empty() ? module_at(base, names.gate) : base + ".gate_proj", ffn, column);
+    if (deviations != 0) gate = g.op("panpipe_nn::sparse_gate", g.shape(gate), g.dtype(gate), TensorRef{gate}, deviations);
     const int up = g.linear(normal, folder.empty() ? module_at(base, names.up) : base + ".up_proj", ffn, column);
     g.module(module_at(path, names.activation));
     active = g.mul(activate(m, gate), up);
@@ -133,7 +135,8 @@ int experts(const Transformer& m, int normal, const std::string& path) {
 }  // namespace
 
 int transformer_mlp(const Transformer& m, int x, int layer, const std::string& path, bool whole) {
-  if (!m.t.has_experts(layer)) return dense(m, x, path, "", m.d.ffn, whole);
+  if (!m.t.has_experts(layer))
+    return dense(m, x, path, "", m.d.ffn, whole, m.t.gate_deviations.empty() ? 0 : m.t.gate_deviations[layer]);
   const int made = experts(m, x, path);
   return whole && !m.g.experts_apart() ? m.g.leave_parallel(made) : made;
 }

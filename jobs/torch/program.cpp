@@ -55,10 +55,6 @@ class Writer {
     if (!graph.values_file.empty())
       throw InputError("a script cannot hold the values of an exported model's archive",
                        "export a built-in model or one from its config.json");
-    for (const Operator& op : graph.operators)
-      if (op.target.starts_with("panpipe_predicted::"))
-        throw InputError(fmt::format("{} has {} at '{}', which is predicted alone: a script cannot compute it", graph.name,
-                                     op.target, op.module));
     PANPIPE_CHECK(graph.degrees.tensor == 1, "a script computes whole parameters");
     find_target();
     made_by_.assign(graph.tensors.size(), -1);

@@ -44,6 +44,22 @@ def attention(query, key, value, sinks, slopes, dropout_p, causal, scale, groupe
     return (F.dropout(shares, dropout_p) if dropout_p > 0 else shares) @ values
 
 
+def choose_keys(query, key, weights, heads, count):
+    """The keys up to each query with the largest sums over heads of weighted, rectified scores (arXiv 2512.02556)."""
+    with torch.no_grad():
+        scores = F.relu(query.float().unflatten(2, (heads, -1)).transpose(1, 2) @ key.float().transpose(1, 2).unsqueeze(1))
+        total = (weights.float().transpose(1, 2).unsqueeze(-1) * scores).sum(1)
+        later = torch.ones_like(total, dtype=torch.bool).triu(1)
+        return total.masked_fill(later, -math.inf).topk(count, 2).indices.int()
+
+
+def sparse_attention(query, key, value, chosen, dropout_p, causal, scale, grouped, window):
+    """Each query attends to those of its chosen keys that are not behind it."""
+    none = torch.zeros(query.size(0), query.size(2), key.size(2), dtype=torch.bool, device=query.device)
+    seen = none.scatter(2, chosen.long(), True).tril().unsqueeze(1)
+    return F.scaled_dot_product_attention(query, key, value, seen, dropout_p, False, scale=scale, enable_gqa=grouped)
+
+
 def route(logits, correction, per_token, sigmoid, normalized, scale):
     """The best experts of every row by score, plus the correction, and their weights, which do not contain it."""
     scores = logits.float().sigmoid() if sigmoid else logits.float().softmax(1)
@@ -86,6 +102,31 @@ def clamped_silu(gate, limit, slope):
 
 def clamped_product(active, up, limit):
     return active * (up.clamp(-limit, limit) + 1)
+
+
+def mix_streams(streams, weights):
+    """Each stream and what it takes of all (AltUp); streams are neighbours in the last dimension."""
+    side = math.isqrt(weights.size(2))
+    parts = streams.unflatten(2, (side, -1))
+    return (weights.unflatten(2, (side, side)) @ parts + parts).flatten(2)
+
+
+def correct_streams(streams, made, shares):
+    parts = streams.unflatten(2, (shares.size(2), -1))
+    return (parts + (made - parts[:, :, 0]).unsqueeze(2) * (shares + 1).unsqueeze(3)).flatten(2)
+
+
+def add_to_later_streams(streams, x):
+    first, later = streams.split([x.size(2), streams.size(2) - x.size(2)], 2)
+    return torch.cat([first, (later.unflatten(2, (-1, x.size(2))) + x.unsqueeze(2)).flatten(2)], 2)
+
+
+def like_magnitude(x, other):
+    return x * other.square().mean(-1, True).sqrt() / x.square().mean(-1, True).clamp(min=1e-5).sqrt()
+
+
+def sparse_gate(x, deviations):
+    return F.relu(x - (x.mean(-1, True) + x.std(-1, unbiased=False, keepdim=True) * deviations))
 
 
 def causal_convolution(x, weight, bias, silu):
@@ -143,6 +184,17 @@ def state_space(query, key, value, chunk, step, dt_bias, A_log, D, least_step):
     sums = in_chunks(-A_log.float().exp().view(heads, 1) * dt, heads, chunk).cumsum(-2)
     q, k, v = (in_chunks(x, heads, chunk) for x in (query, key, value.float() * dt))
     return (pass_state(q, k, v, sums, tokens) + D.float().view(heads, 1) * value.float()).to(value.dtype).contiguous()
+
+
+def selective_scan(query, key, value, step, A_log, D):
+    """Mamba 1 (arXiv 2312.00752), token by token."""
+    x, dt, decay = value.float(), F.softplus(step.float()), -A_log.float().exp()
+    state, made = torch.zeros(x.size(0), x.size(2), key.size(2), device=x.device), []
+    for t in range(x.size(1)):
+        into = (dt[:, t] * x[:, t]).unsqueeze(-1) * key[:, t].float().unsqueeze(1)
+        state = (dt[:, t].unsqueeze(-1) * decay).exp() * state + into
+        made.append((state @ query[:, t].float().unsqueeze(-1)).squeeze(-1))
+    return (torch.stack(made, 1) + D.float() * x).to(value.dtype)
 
 
 def lightning_attention(query, key, value, chunk, slopes):

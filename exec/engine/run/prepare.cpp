@@ -131,12 +131,6 @@ PreparedRun::PreparedRun(RunRequest asked)
   check_formats(scenario);
   if (scenario.workload.config && !scenario.workload.config->not_followed.empty())
     throw InputError(scenario.workload.config->not_followed);
-  for (const Operator& op : experiment.workload.graph->operators)
-    if (op.target.starts_with("panpipe_predicted::"))
-      throw fault_at(
-          scenario, "workload",
-          fmt::format("the executor has no {} of '{}': models with it are predicted and not run", op.target, op.module),
-          "estimate, simulate and plan know it");
   plan = experiment.plan(request.plan);
   if (plan.schedule.vocabulary_barriers > 0)
     throw fault_at(scenario, "schedule", "the executor does not cut a vocabulary over the stages",

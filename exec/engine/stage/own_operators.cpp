@@ -55,6 +55,27 @@ Value attention(const Value& query, const Value& key, const Value& value, const 
   return at::matmul(shares, values);
 }
 
+// DeepSeek-V3.2 (arXiv 2512.02556, equation 1): query (batch, tokens, heads x features), key (batch, tokens, features), weights
+// (batch, tokens, heads). The `count` keys up to each query with the largest sums over heads of weighted, rectified scores,
+// (batch, tokens, count). A query with fewer keys before it also names later ones, which its attention does not see.
+Value choose_keys(const Value& query, const Value& key, const Value& weights, std::int64_t heads, std::int64_t count) {
+  const Value queries = query.detach().to(at::kFloat).unflatten(2, {heads, -1});
+  const Value keys = key.detach().to(at::kFloat).transpose(1, 2), weighted = weights.detach().to(at::kFloat);
+  Value sum = at::zeros({query.size(0), query.size(1), key.size(1)}, queries.options());
+  for (std::int64_t head = 0; head < heads; ++head)
+    sum = sum + weighted.select(2, head).unsqueeze(-1) * at::relu(at::matmul(queries.select(2, head), keys));
+  const Value later = at::ones({query.size(1), key.size(1)}, query.options().dtype(at::kBool)).triu(1);
+  return std::get<1>(at::topk(sum.masked_fill(later, -std::numeric_limits<float>::infinity()), count, 2)).to(at::kInt);
+}
+
+// Each query attends to those of its chosen keys that are not behind it. `window`, the number of them, is for predictions.
+Value sparse_attention(const Value& query, const Value& key, const Value& value, const Value& chosen, double dropout_p,
+                       bool causal, std::optional<double> scale, bool grouped, std::int64_t /*window*/) {
+  const Value none = at::zeros({query.size(0), query.size(2), key.size(2)}, query.options().dtype(at::kBool));
+  const Value seen = none.scatter(2, chosen.to(at::kLong), true).logical_and(visible(query, key, causal, 0)).unsqueeze(1);
+  return at::scaled_dot_product_attention(query, key, value, seen, dropout_p, false, scale, grouped);
+}
+
 // Scales by 1 + weight. In two bytes that sum is coarser than the weight itself, so the weight's share is added apart.
 Value zero_centered_rms_norm(const Value& input, at::IntArrayRef normalized_shape, const Value& weight, double eps) {
   if (input.element_size() > 2) return at::rms_norm(input, normalized_shape, weight + 1, eps);
@@ -127,6 +148,42 @@ Value combine(const Value& rows, const Value& weights, const Value& chosen) {
   return sum.index_add(0, at::floor_divide(order, chosen.size(1)), weighted);
 }
 
+// Residual streams side by side (AltUp) are neighbours, (batch, tokens, count x hidden); the first is the one that layers
+// compute. (batch, tokens, count, hidden)
+Value by_stream(const Value& streams, std::int64_t count) { return streams.unflatten(2, {count, -1}); }
+
+// Each stream, and what it takes of all: `weights` (batch, tokens, count x count), a row for each stream.
+Value mix_streams(const Value& streams, const Value& weights) {
+  const std::int64_t side = std::llround(std::sqrt(static_cast<double>(weights.size(2))));
+  const Value parts = by_stream(streams, side), rows = weights.unflatten(2, {side, side});
+  return (at::matmul(rows, parts) + parts).flatten(2);
+}
+
+// Each stream plus its share, around 1, of what the first was missed by.
+Value correct_streams(const Value& streams, const Value& made, const Value& shares) {
+  const Value parts = by_stream(streams, shares.size(2)), missed = made - parts.select(2, 0);
+  return (parts + missed.unsqueeze(2) * (shares + 1).unsqueeze(3)).flatten(2);
+}
+
+// All streams but the first, plus x.
+Value add_to_later_streams(const Value& streams, const Value& x) {
+  const std::int64_t hidden = x.size(2), count = streams.size(2) / hidden;
+  const Value later = by_stream(streams.narrow(2, hidden, (count - 1) * hidden), count - 1) + x.unsqueeze(2);
+  return at::cat({streams.narrow(2, 0, hidden), later.flatten(2)}, 2);
+}
+
+// A token's features scaled to the root mean square of another's.
+Value like_magnitude(const Value& self, const Value& other) {
+  const Value wanted = other.square().mean(-1, true).sqrt();
+  return self * wanted / self.square().mean(-1, true).clamp_min(1e-5).sqrt();
+}
+
+// What exceeds the mean of a token's gates by so many deviations; the others are 0.
+Value sparse_gate(const Value& self, double deviations) {
+  const Value edge = self.mean(-1, true) + self.std(-1, /*unbiased=*/false, /*keepdim=*/true) * deviations;
+  return at::relu(self - edge);
+}
+
 }  // namespace
 
 void register_own_operators() {
@@ -136,6 +193,11 @@ void register_own_operators() {
         "attention(Tensor query, Tensor key, Tensor value, Tensor? sinks, Tensor? slopes, float dropout_p, bool is_causal, "
         "float? scale, bool enable_gqa, int window, float cap) -> Tensor",
         attention);
+    made.def("choose_keys(Tensor query, Tensor key, Tensor weights, int heads, int count) -> Tensor", choose_keys);
+    made.def(
+        "sparse_attention(Tensor query, Tensor key, Tensor value, Tensor chosen, float dropout_p, bool is_causal, float? scale, "
+        "bool enable_gqa, int window) -> Tensor",
+        sparse_attention);
     made.def("zero_centered_rms_norm(Tensor input, int[] normalized_shape, Tensor weight, float eps) -> Tensor",
              zero_centered_rms_norm);
     made.def("clamped_silu(Tensor self, float limit, float slope) -> Tensor", clamped_silu);
@@ -151,6 +213,11 @@ void register_own_operators() {
     made.def("regroup(Tensor rows, Tensor counts, bool back) -> Tensor", regroup);
     made.def("combine(Tensor rows, Tensor weights, Tensor chosen) -> Tensor", combine);
     define_state_operators(made);
+    made.def("mix_streams(Tensor streams, Tensor weights) -> Tensor", mix_streams);
+    made.def("correct_streams(Tensor streams, Tensor made, Tensor shares) -> Tensor", correct_streams);
+    made.def("add_to_later_streams(Tensor streams, Tensor x) -> Tensor", add_to_later_streams);
+    made.def("like_magnitude(Tensor self, Tensor other) -> Tensor", like_magnitude);
+    made.def("sparse_gate(Tensor self, float deviations) -> Tensor", sparse_gate);
     return made;
   }();
   static_cast<void>(library);

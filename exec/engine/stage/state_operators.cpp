@@ -108,6 +108,19 @@ at::Tensor state_space(const at::Tensor& query, const at::Tensor& key, const at:
   return (in_tokens(made, tokens) + wide(D).view({heads, 1}) * x).to(value.scalar_type()).contiguous();
 }
 
+at::Tensor selective_scan(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const at::Tensor& step,
+                          const at::Tensor& A_log, const at::Tensor& D) {
+  const Part x = wide(value), dt = at::softplus(wide(step)), decay = -wide(A_log).exp();
+  const Part change = dt * x, into = wide(key).unsqueeze(2), out = wide(query).unsqueeze(-1);
+  Part state = at::zeros({x.size(0), x.size(2), key.size(2)}, x.options());
+  std::vector<Part> made;
+  for (std::int64_t t = 0; t < x.size(1); ++t) {
+    state = (dt.select(1, t).unsqueeze(-1) * decay).exp() * state + change.select(1, t).unsqueeze(-1) * into.select(1, t);
+    made.push_back(at::matmul(state, out.select(1, t)).squeeze(-1));
+  }
+  return (at::stack(made, 1) + wide(D) * x).to(value.scalar_type());
+}
+
 at::Tensor lightning_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, std::int64_t chunk,
                                const at::Tensor& slopes) {
   chunk = tokens_of_chunk(value, chunk);
@@ -135,6 +148,8 @@ void define_state_operators(torch::Library& library) {
       "state_space(Tensor query, Tensor key, Tensor value, int chunk, Tensor step, Tensor dt_bias, Tensor A_log, Tensor D, float "
       "least_step) -> Tensor",
       state_space);
+  library.def("selective_scan(Tensor query, Tensor key, Tensor value, Tensor step, Tensor A_log, Tensor D) -> Tensor",
+              selective_scan);
   library.def("lightning_attention(Tensor query, Tensor key, Tensor value, int chunk, Tensor slopes) -> Tensor",
               lightning_attention);
   library.def("shift_tokens(Tensor self, int by, int behind) -> Tensor", shift_tokens);

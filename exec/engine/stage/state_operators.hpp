@@ -37,6 +37,12 @@ at::Tensor state_space(const at::Tensor& query, const at::Tensor& key, const at:
                        const at::Tensor& step, const at::Tensor& dt_bias, const at::Tensor& A_log, const at::Tensor& D,
                        double least_step);
 
+// Mamba 1 (Gu, Dao, arXiv 2312.00752): each channel d has a state of N numbers, S_t = exp(-exp(A_log_d) dt_td) S_(t-1) + dt_td
+// x_td B_t, result C_t S_t + D_d x_td, with dt = softplus(step). B are the keys, C the queries, (batch, tokens, N), the same for
+// all channels; value and step: (batch, tokens, channels); A_log: (channels, N); D a number a channel. Token by token.
+at::Tensor selective_scan(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const at::Tensor& step,
+                          const at::Tensor& A_log, const at::Tensor& D);
+
 // Lightning attention (Qin et al., arXiv 2401.04658): S_t = exp(-slope) S_(t-1) + k_t (x) v_t, result S_t^T q_t. slopes: a number
 // a head.
 at::Tensor lightning_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, std::int64_t chunk,

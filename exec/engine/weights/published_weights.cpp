@@ -313,7 +313,10 @@ std::string model_type_of(const WorkloadRequest& workload) {
 StoredModel stored_model(const WorkloadRequest& workload) {
   StoredModel model{model_type_of(workload)};
   if (workload.config && workload.config->rotary_pairs) model.latent = workload.config->dimensions.traits.latent;
-  if (workload.config) model.linear = workload.config->dimensions.traits.linear;
+  if (workload.config) {
+    model.linear = workload.config->dimensions.traits.linear;
+    model.index_features = workload.config->dimensions.traits.index.features;
+  }
   return model;
 }
 

@@ -21,6 +21,8 @@ constexpr ExpertNames kQwenExperts = {".gate_proj.weight", ".up_proj.weight", ".
 constexpr ExpertNames kMixtralExperts = {".w1.weight", ".w3.weight", ".w2.weight"};
 constexpr std::string_view kLikeMixtral = " mixtral minimax lfm2_moe kimi_linear ";
 
+constexpr std::string_view kIndexer = ".indexer.";
+
 // Parts of names that files of these classes (between spaces) have in place of ours.
 struct Renaming {
   std::string_view types, ours, theirs;
@@ -68,9 +70,13 @@ StoredForm plain(const Tensor& parameter, StoredLayout layout) {
   return {layout, {std::move(part)}};
 }
 
-// Rows that turn, of queries by head and of the key that all heads share; 0 where none do.
-std::int64_t rows_of_group(const std::string& name, const LatentAttention& latent) {
+// Rows of a head in weights of which some rows turn in pairs: of queries, of the key that all heads share, and of GLM 5's
+// indexer, where the first ones turn instead of the last; 0 where none do.
+std::int64_t rows_of_group(const std::string& name, const StoredModel& model) {
+  const LatentAttention& latent = model.latent;
   if (latent.kv_rank == 0) return 0;
+  if (name.find(kIndexer) != name.npos)
+    return model.type == "glm_moe_dsa" && !name.ends_with(".weights_proj.weight") ? model.index_features : 0;
   if (name.ends_with(".q_b_proj.weight") || name.ends_with(".self_attn.q_proj.weight")) return latent.plain + latent.rotary;
   const bool key = name.ends_with(".kv_a_proj_with_mqa.weight") || name.ends_with(".kv_a_proj_with_mqa.bias");
   return key ? latent.kv_rank + latent.rotary : 0;
@@ -102,19 +108,22 @@ at::Tensor in_other_order(const Shape& of_head, const at::Tensor& rows, bool to_
   return (to_matrices ? at::cat(parts, 0) : at::cat(parts, 1).flatten(0, 1)).contiguous();
 }
 
-// (rows, ...) with the last `rotary` rows of each group reordered: pairs to halves, or back.
+// (rows, ...) with `rotary` rows of each group reordered: pairs to halves, or back.
 at::Tensor reordered(const StoredForm& form, const at::Tensor& rows, bool to_halves) {
   Shape grouped = rows.sizes().vec();
   grouped[0] /= form.group;
   grouped.insert(grouped.begin() + 1, form.group);
   const at::Tensor groups = rows.reshape(grouped);
-  const at::Tensor turning = groups.narrow(1, form.group - form.rotary, form.rotary);
+  const at::Tensor turning = groups.narrow(1, form.turns_from, form.rotary);
   // Pairs as (half, 2), halves as (2, half): the one is the other transposed.
   Shape pairs = turning.sizes().vec();
   pairs[1] = to_halves ? form.rotary / 2 : 2;
   pairs.insert(pairs.begin() + 2, to_halves ? 2 : form.rotary / 2);
   const at::Tensor other = turning.reshape(pairs).transpose(1, 2).flatten(1, 2);
-  return at::cat({groups.narrow(1, 0, form.group - form.rotary), other}, 1).flatten(0, 1).contiguous();
+  const std::int64_t behind = form.turns_from + form.rotary;
+  return at::cat({groups.narrow(1, 0, form.turns_from), other, groups.narrow(1, behind, form.group - behind)}, 1)
+      .flatten(0, 1)
+      .contiguous();
 }
 
 }  // namespace
@@ -125,9 +134,10 @@ std::vector<StoredForm> stored_forms(const Tensor& parameter, const StoredModel&
   const bool gate_up = is_gate_up(parameter.name);
   if (model_type == "gpt_oss" && (gate_up || parameter.name.ends_with(".experts.gate_up_proj_bias")))
     return {plain(parameter, StoredLayout::Interleaved)};
-  if (const std::int64_t group = rows_of_group(parameter.name, model.latent); group > 0) {
+  if (const std::int64_t group = rows_of_group(parameter.name, model); group > 0) {
     StoredForm form = plain(parameter, StoredLayout::RotaryPairs);
     form.group = group, form.rotary = model.latent.rotary;
+    form.turns_from = parameter.name.find(kIndexer) != parameter.name.npos ? 0 : group - form.rotary;
     return {form};
   }
   if (const Shape rows = rows_by_head(parameter.name, model); !rows.empty()) {

@@ -19,7 +19,7 @@ enum class StoredLayout {
   Down,         // one matrix per expert
   Rows,         // Kimi Linear: convolutions of queries, keys and values, which are one here
   ByHead,       // Qwen 3 Next, MiniMax: each head's rows of several matrices in turn; here the matrices in turn
-  RotaryPairs,  // DeepSeek: in each group the last rows rotate in neighbouring pairs; here in halves
+  RotaryPairs,  // DeepSeek: in each group some rows rotate in neighbouring pairs; here in halves
 };
 
 struct StoredPart {
@@ -30,15 +30,17 @@ struct StoredPart {
 struct StoredForm {
   StoredLayout layout = StoredLayout::Whole;
   std::vector<StoredPart> parts;
-  std::int64_t group = 0, rotary = 0;  // RotaryPairs: rows per group, and how many of its last ones rotate
-  Shape of_head = {};                  // ByHead: rows of a head in each of the matrices
+  std::int64_t group = 0, rotary = 0,
+               turns_from = 0;  // RotaryPairs: rows per group, how many of them rotate, the first that does
+  Shape of_head = {};           // ByHead: rows of a head in each of the matrices
 };
 
 // The transformers class of the files.
 struct StoredModel {
-  std::string type;             // "gpt2"
-  LatentAttention latent = {};  // for DeepSeek models, where positions rotate neighbouring pairs; kv_rank 0: other models
-  LinearMixer linear = {};      // of layers with a state
+  std::string type;                 // "gpt2"
+  LatentAttention latent = {};      // for DeepSeek models, where positions rotate neighbouring pairs; kv_rank 0: other models
+  LinearMixer linear = {};          // of layers with a state
+  std::int64_t index_features = 0;  // of a head of the indexer
 };
 
 // The possible forms of a parameter (or buffer) with this name and whole shape in files; the first is the one that transformers
