@@ -76,19 +76,5 @@ TEST_F(ExpertTraining, DroppedTokensAreRefusedInWords) {
   EXPECT_THAT(run_threads(file, quiet(file, 1)).error(), testing::HasSubstr("the executor drops and pads no tokens"));
 }
 
-// The choice of keys is predicted alone.
-TEST_F(ExpertTraining, OperatorsThatTheExecutorLacksAreNamed) {
-  const std::string file = folder_.write(
-      "s.yaml",
-      "panpipe: 1\ncluster: {devices: 1, memory: 4 GiB, link: {bandwidth: 1 GB/s, latency: 1 us}}\nbatch: {micro: 1, "
-      "microbatches: 1}\n"
-      "workload: {sequence: 32, config: {model_type: deepseek_v32, hidden_size: 16, num_hidden_layers: 1, vocab_size: 48, "
-      "num_attention_heads: 2, q_lora_rank: 16, kv_lora_rank: 8, qk_nope_head_dim: 8, qk_rope_head_dim: 4, v_head_dim: 8, "
-      "intermediate_size: 32, index_n_heads: 2, index_head_dim: 8, index_topk: 16, first_k_dense_replace: 1}}\n");
-  EXPECT_THAT(run_threads(file, quiet(file, 1)).error(),
-              testing::HasSubstr("the executor has no panpipe_predicted::choose_keys of 'model.layers.0.self_attn.indexer': "
-                                 "models with it are predicted and not run"));
-}
-
 }  // namespace
 }  // namespace panpipe::exec

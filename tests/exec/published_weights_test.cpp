@@ -81,20 +81,36 @@ struct Losses {
 
 // Classes whose files hold something in a way of their own: rotary positions that are scaled, norms around 0, fused projections
 // by head, experts one by one or under other names, a buffer that is trained, positions from the third row; and those with layers
-// of their own: states that pass from token to token, short convolutions, further tokens. Chunks of three do not divide eight
-// tokens.
+// of their own: states that pass from token to token, short convolutions, further tokens, chosen keys,
+// streams side by side. Chunks of three do not
+// divide eight tokens.
 const std::map<std::string, Losses>& classes() {
-  static const std::map<std::string, Losses> losses = {
-      {"bamba", {4.1381168, 3.8963077}},        {"bloom", {3.8789458, 3.6668873}},
-      {"deepseek_v3", {4.5813861, 3.7140465}},  {"deepseek_v3_mtp", {5.8936911, 4.9494996}},
-      {"falcon", {4.5142412, 4.1200790}},       {"gemma2", {4.6172714, 4.0186939}},
-      {"gpt_oss", {4.0742702, 3.8394780}},      {"kimi_linear", {5.1444154, 4.0162892}},
-      {"lfm2", {4.5420084, 3.6932673}},         {"lfm2_moe", {4.4137626, 3.8074088}},
-      {"llama", {4.9966278, 4.0340881}},        {"mamba2", {4.2114143, 3.5091026}},
-      {"minimax", {4.3899984, 3.6109514}},      {"mixtral", {5.1957035, 4.3512368}},
-      {"nemotron_h", {4.7551517, 3.9925234}},   {"opt", {4.1824160, 3.9464674}},
-      {"phi", {4.7746596, 4.3448672}},          {"qwen2_moe", {4.3527274, 3.9198952}},
-      {"qwen3_5_text", {4.7228122, 4.4281101}}, {"qwen3_next", {4.8586159, 3.4184563}}};
+  static const std::map<std::string, Losses> losses = {{"bamba", {4.1381168, 3.8963077}},
+                                                       {"bloom", {3.8789458, 3.6668873}},
+                                                       {"deepseek_v3", {4.5813861, 3.7140465}},
+                                                       {"deepseek_v32", {4.8067608, 4.2144032}},
+                                                       {"deepseek_v3_mtp", {5.8936911, 4.9494996}},
+                                                       {"falcon", {4.5142412, 4.1200790}},
+                                                       {"falcon_mamba", {4.0450358, 3.3484945}},
+                                                       {"gemma2", {4.6172714, 4.0186939}},
+                                                       {"gemma3n_text", {5.1680980, 3.9508445}},
+                                                       {"glm_moe_dsa", {4.7245126, 4.1559558}},
+                                                       {"gpt_oss", {4.0742702, 3.8394780}},
+                                                       {"jamba", {4.0993733, 3.1642871}},
+                                                       {"kimi_linear", {5.1444154, 4.0162892}},
+                                                       {"lfm2", {4.5420084, 3.6932673}},
+                                                       {"lfm2_moe", {4.4137626, 3.8074088}},
+                                                       {"llama", {4.9966278, 4.0340881}},
+                                                       {"mamba", {4.3812618, 3.8147969}},
+                                                       {"mamba2", {4.2114143, 3.5091026}},
+                                                       {"minimax", {4.3899984, 3.6109514}},
+                                                       {"mixtral", {5.1957035, 4.3512368}},
+                                                       {"nemotron_h", {4.7551517, 3.9925234}},
+                                                       {"opt", {4.1824160, 3.9464674}},
+                                                       {"phi", {4.7746596, 4.3448672}},
+                                                       {"qwen2_moe", {4.3527274, 3.9198952}},
+                                                       {"qwen3_5_text", {4.7228122, 4.4281101}},
+                                                       {"qwen3_next", {4.8586159, 3.4184563}}};
   return losses;
 }
 
@@ -103,13 +119,14 @@ std::string class_keys(const std::string& name) {
 }
 
 bool has_experts(const std::string& name) {
-  const std::set<std::string> names = {"deepseek_v3", "deepseek_v3_mtp", "gpt_oss",    "kimi_linear", "lfm2_moe",
-                                       "minimax",     "mixtral",         "nemotron_h", "qwen2_moe",   "qwen3_next"};
+  const std::set<std::string> names = {"deepseek_v32", "glm_moe_dsa", "jamba",     "deepseek_v3", "deepseek_v3_mtp",
+                                       "gpt_oss",      "kimi_linear", "lfm2_moe",  "minimax",     "mixtral",
+                                       "nemotron_h",   "qwen2_moe",   "qwen3_next"};
   return names.count(name) > 0;
 }
 
-// One key-value head; a norm over the results of all heads.
-bool is_not_cut(const std::string& name) { return name == "falcon" || name == "minimax"; }
+// One key-value head; a norm over the results of all heads; gates compared with all of a token's.
+bool is_not_cut(const std::string& name) { return name == "falcon" || name == "minimax" || name == "gemma3n_text"; }
 
 TEST(PublishedWeights, OfOtherClassesGiveTheirLosses) {
   const Folder folder;

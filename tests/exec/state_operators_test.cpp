@@ -122,6 +122,28 @@ TEST(StateOperators, StateSpaceIsItsRecurrence) {
     }
 }
 
+// Two channels with states of two numbers, two tokens, written out: S = exp(a dt) S + dt x B, y = C S + D x.
+TEST(StateOperators, SelectiveScanIsItsRecurrence) {
+  at::manual_seed(6);
+  const Values operands = {drawn({1, 2, 2}), drawn({1, 2, 2}), drawn({1, 2, 2}), drawn({1, 2, 2}), drawn({2, 2}), drawn({2})};
+  const Function made = [](const Values& v) { return selective_scan(v[0], v[1], v[2], v[3], v[4], v[5]); };
+  const Function wanted = [](const Values& v) {
+    Values channels;
+    for (int d = 0; d < 2; ++d) {
+      const auto at_token = [d](const at::Tensor& x, int t) { return x.select(0, 0).select(0, t).select(0, d); };
+      const auto dt = [&](int t) { return log_of_one_plus_exp(at_token(v[3], t)); };
+      const auto change = [&](int t) { return dt(t) * at_token(v[2], t) * v[1].select(0, 0).select(0, t); };
+      const at::Tensor first = change(0), second = at::exp(-at::exp(v[4].select(0, d)) * dt(1)) * first + change(1);
+      const auto result = [&](const at::Tensor& state, int t) {
+        return (v[0].select(0, 0).select(0, t) * state).sum() + v[5].select(0, d) * at_token(v[2], t);
+      };
+      channels.push_back(at::stack({result(first, 0), result(second, 1)}));
+    }
+    return at::stack(channels, 1).unsqueeze(0);
+  };
+  expect_equal(operands, made, wanted);
+}
+
 TEST(StateOperators, LightningAttentionIsItsRecurrence) {
   at::manual_seed(3);
   for (const Sizes& s : kSizes) {

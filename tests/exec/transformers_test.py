@@ -18,7 +18,7 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 LOSS, GRADIENT = 2e-6, 5e-5  # of the loss, and of a tensor's largest gradient: fp32, sums in another order
-NOT_CUT = {"falcon", "minimax"}  # by tensor parallelism: one key-value head, a norm over all heads
+NOT_CUT = {"falcon", "minimax", "gemma3n_text"}  # by tensor parallelism: one key-value head, a norm over all heads, all gates
 DEGREES = {"one rank": {}, "a pipeline of two": {"pipeline": 2}, "two tensor-parallel ranks": {"tensor": 2}}
 
 

@@ -13,7 +13,7 @@ import sys
 
 import torch
 from torch.utils.flop_counter import FlopCounterMode
-from transformers import CONFIG_MAPPING, AutoModelForCausalLM
+from transformers import CONFIG_MAPPING, AutoModelForCausalLM, AutoModelForImageTextToText
 
 FILE = pathlib.Path(__file__).with_name("counted_models.json")
 TYPES = {"kimi_k2": "deepseek_v3"}  # published with code of its own, which is DeepSeek-V3's
@@ -25,7 +25,8 @@ def model_of(config: dict, device: str) -> torch.nn.Module:
     made._attn_implementation = "eager"
     made._experts_implementation = "eager"  # grouped products are unknown to the counter
     with torch.device(device):
-        return AutoModelForCausalLM.from_config(made)
+        auto = AutoModelForImageTextToText if hasattr(made, "vision_config") else AutoModelForCausalLM
+        return auto.from_config(made)
 
 
 def forward_flops(config: dict, tokens: int) -> int:

@@ -42,6 +42,10 @@ const char* const kDelta =
 const char* const kMamba =
     "{model_type: mamba2, hidden_size: 64, num_hidden_layers: 1, vocab_size: 512, num_heads: 8, head_dim: 16, n_groups: 2, "
     "state_size: 32, chunk_size: 64}";
+const char* const kScan =
+    "{model_type: jamba, hidden_size: 64, num_hidden_layers: 2, num_attention_heads: 4, num_key_value_heads: 4, "
+    "intermediate_size: 96, vocab_size: 512, num_experts: 1, attn_layer_period: 2, attn_layer_offset: 1, mamba_d_state: 16, "
+    "mamba_dt_rank: 8}";
 const char* const kLightning =
     "{model_type: minimax, hidden_size: 64, num_hidden_layers: 2, num_attention_heads: 4, num_key_value_heads: 4, "
     "head_dim: 16, intermediate_size: 96, num_local_experts: 4, vocab_size: 512, block_size: 32}";
@@ -65,6 +69,30 @@ TEST(LinearLayers, StateSpace) {
   EXPECT_DOUBLE_EQ(found.work.forward.flops.base(), forward);
   EXPECT_DOUBLE_EQ(found.work.input_gradient.flops.base(), 2 * forward + 128.0 * 8 * 2 * 32 * 16);
   EXPECT_EQ(found.work.saved_extra, Bytes(128 * 8 * 4));
+}
+
+// Mamba 1, 128 channels with states of 16: 9 N operations a token and channel, three times that in the backward; kept: a state
+// and a product of decays in 4 bytes for the one block of up to 2048 tokens.
+TEST(LinearLayers, SelectiveScan) {
+  const Found found = find(make(kScan, 256), "panpipe_nn::selective_scan");
+  EXPECT_DOUBLE_EQ(found.work.forward.flops.base(), 256.0 * 128 * 9 * 16);
+  EXPECT_DOUBLE_EQ(found.work.input_gradient.flops.base(), 3 * 256.0 * 128 * 9 * 16);
+  EXPECT_EQ(found.work.saved_extra, Bytes(8 * 128 * 16));
+  // Values, steps, keys and queries, logarithms of decays, and D, in 2 bytes.
+  EXPECT_EQ(found.work.forward.read, Bytes(2 * (256 * (2 * 128 + 2 * 16) + 128 * 16 + 128)));
+}
+
+// Mamba 1 cuts channels: the narrow product that makes steps, keys and queries is summed over the ranks, 8 + 2 x 16 features of
+// each token, and so are the gradients of what comes from it.
+TEST(LinearLayers, RanksSumWhatTheScanIsMadeFrom) {
+  const Workload one = make(kScan, 128),
+                 cut = make(kScan, 128, {.degrees = {.tensor = 2, .micro = 1, .sequence_parallel = true}});
+  EXPECT_EQ(cut.parameters, one.parameters);
+  EXPECT_DOUBLE_EQ(cut.model_flops.base(), one.model_flops.base());
+  const Found sum = find(cut, "panpipe::reduce_from_tensor_parallel"), entry = find(cut, "panpipe::copy_to_tensor_parallel");
+  EXPECT_EQ(sum.op->forward_collective, CollectiveKind::AllReduce);
+  EXPECT_EQ(entry.op->backward_collective, CollectiveKind::AllReduce);
+  EXPECT_EQ(cut.graph->tensors[sum.op->outputs[0]].shape, (Shape{1, 128, 40}));
 }
 
 // Lightning attention, 64 tokens in chunks of 32, 4 heads of 16: 2 C (16 + 16) + 4 x 16 x 16.
@@ -123,6 +151,7 @@ TEST(LinearLayers, RefusalsSayWhatIsNotDivided) {
       fault(kMamba, {.degrees = {.micro = 1, .context = 4}}),
       HasSubstr("has 2 groups in its linear layers: tensor parallelism of 1 and context parallelism of 4, which exchanges "
                 "them for tokens, does not divide them"));
+  EXPECT_THAT(fault(kScan, {.degrees = {.micro = 1, .context = 2}}), HasSubstr("makes each step of its scan from all channels"));
   const char* const indexed =
       "{model_type: deepseek_v32, hidden_size: 64, num_hidden_layers: 1, num_attention_heads: 4, q_lora_rank: 16, kv_lora_rank: "
       "8, "
@@ -140,10 +169,10 @@ TEST(LinearLayers, QueriesChooseTheirKeys) {
       "qk_nope_head_dim: 8, qk_rope_head_dim: 4, v_head_dim: 6, intermediate_size: 96, vocab_size: 512, index_n_heads: 2, "
       "index_head_dim: 8, index_topk: 16, first_k_dense_replace: 1}";
   const Workload workload = make(text, 64);
-  EXPECT_DOUBLE_EQ(find(workload, "panpipe_predicted::choose_keys").work.forward.flops.base(), 2.0 * 64 * 64 * 2 * 8);
-  const Found attention = find(workload, "panpipe_predicted::sparse_attention");
+  EXPECT_DOUBLE_EQ(find(workload, "panpipe_nn::choose_keys").work.forward.flops.base(), 2.0 * 64 * 64 * 2 * 8);
+  const Found attention = find(workload, "panpipe_nn::sparse_attention");
   EXPECT_DOUBLE_EQ(attention.work.attention.attended_share(), 7.0 / 32);
-  EXPECT_EQ(find(make(text, 16), "panpipe_predicted::sparse_attention").op, nullptr);
+  EXPECT_EQ(find(make(text, 16), "panpipe_nn::sparse_attention").op, nullptr);
   const Workload cut = make(text, 64, {.degrees = {.tensor = 2, .micro = 1, .sequence_parallel = true}});
   EXPECT_EQ(cut.parameters, workload.parameters);
   EXPECT_DOUBLE_EQ(cut.model_flops.base(), workload.model_flops.base());

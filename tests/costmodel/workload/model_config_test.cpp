@@ -517,8 +517,8 @@ TEST_F(ModelConfigs, FaultsHavePlacesAndRemedies) {
   EXPECT_THAT(fault("{model_type: llama, rope_scaling: {type: yarn, factor: \"x\"}}"), HasSubstr("1:56: error: "));
   EXPECT_THAT(fault("{model_type: llama, rope_scaling: {factor: 2}}"), HasSubstr("'rope_scaling' has a factor and no rope_type"));
   EXPECT_THAT(fault("{model_type: llama, rope_scaling: 2}"), HasSubstr("expected a map of rope_scaling's keys"));
-  EXPECT_THAT(fault("{model_type: glm4v, text_config: {model_type: glm4v_text}}"),
-              HasSubstr("'glm4v' is a model of text and images, which is not known"));
+  EXPECT_THAT(fault("{model_type: fuyu, text_config: {model_type: fuyu_text}}"),
+              HasSubstr("'fuyu' is a model of text and images, which is not known"));
   EXPECT_THAT(fault("{model_type: gemma2, num_hidden_layers: 2147483647}"),
               HasSubstr("'layers' of Gemma2ForCausalLM is 2147483647, more than 4096"));
   EXPECT_THAT(

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the folders next to this file with Hugging Face's own classes, and prints the losses that published_weights_test.cpp expects.
 
-    pip install torch transformers; python write.py
+    pip install torch transformers; python write.py [CLASS...]
 
 A model of each class with weights that no builder would draw, saved as from_pretrained() reads them: GPT-2 in one file, Llama in two
 with an index, Llama in bfloat16 with a tied head; under classes/ those whose files hold something in a way of their own, and those
@@ -12,6 +12,7 @@ the loss after a step of SGD with rate 0.05, which each gradient takes part in.
 import copy
 import json
 import pathlib
+import sys
 
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
@@ -50,6 +51,25 @@ DELTA_NET = dict(
     linear_value_head_dim=4,
     layer_types=["linear_attention", "full_attention"],
 )
+INDEXED = dict(
+    num_key_value_heads=4,
+    n_routed_experts=4,
+    num_experts_per_tok=2,
+    moe_intermediate_size=8,
+    q_lora_rank=8,
+    kv_lora_rank=8,
+    qk_nope_head_dim=8,
+    qk_rope_head_dim=4,
+    v_head_dim=8,
+    n_shared_experts=1,
+    n_group=1,
+    topk_group=1,
+    num_nextn_predict_layers=0,
+    index_n_heads=2,
+    index_head_dim=8,
+    index_topk=3,
+    rope_parameters=dict(rope_type="default", rope_theta=10000.0),
+)
 CLASSES = {
     "llama": dict(
         rope_parameters=dict(
@@ -62,6 +82,18 @@ CLASSES = {
         )
     ),
     "gemma2": dict(head_dim=8, sliding_window=4, query_pre_attn_scalar=8),
+    "gemma3n_text": dict(
+        num_hidden_layers=4,
+        head_dim=8,
+        sliding_window=4,
+        layer_types=["sliding_attention", "full_attention"] * 2,
+        num_kv_shared_layers=2,
+        activation_sparsity_pattern=[0.6, 0.0, 0.0, 0.0],
+        vocab_size_per_layer_input=48,
+        hidden_size_per_layer_input=4,
+        laurel_rank=3,
+        altup_num_inputs=3,
+    ),
     "phi": {},
     "bloom": dict(n_layer=2, n_head=4),
     "falcon": {},
@@ -83,6 +115,8 @@ CLASSES = {
         topk_group=1,
         num_nextn_predict_layers=0,
     ),
+    "deepseek_v32": dict(**INDEXED, first_k_dense_replace=1),
+    "glm_moe_dsa": dict(**INDEXED, indexer_types=["full", "shared"], mlp_layer_types=["dense", "sparse"]),
     "opt": dict(ffn_dim=32, word_embed_proj_dim=16),
     "gpt_oss": dict(
         head_dim=8,
@@ -91,6 +125,15 @@ CLASSES = {
         num_experts_per_tok=2,
         swiglu_limit=0.5,
         rope_parameters=dict(rope_type="default", rope_theta=10000.0),
+    ),
+    "mamba": dict(state_size=8, time_step_rank=3, use_bias=True, tie_word_embeddings=False),
+    "falcon_mamba": dict(state_size=8),
+    "jamba": dict(
+        attn_layer_period=2,
+        attn_layer_offset=1,
+        num_experts=4,
+        mamba_d_state=8,
+        mamba_dt_rank=4,
     ),
     "mamba2": dict(num_heads=4, head_dim=8, n_groups=2, state_size=8, chunk_size=3, expand=2, tie_word_embeddings=False),
     "bamba": dict(attn_layer_indices=[1], **STATE_SPACE),
@@ -171,7 +214,9 @@ def small_model(name, **more):
             setattr(config, key, 0.0)
     config._attn_implementation = "eager"
     model = AutoModelForCausalLM.from_config(config)
-    model.get_input_embeddings().padding_idx = None  # whose row would have no gradient
+    for module in model.modules():
+        if isinstance(module, torch.nn.Embedding):
+            module.padding_idx = None  # whose row would have no gradient
     return model
 
 
@@ -244,7 +289,7 @@ def losses_of_class(model, name):
         return before.item(), loss_of(model, name).item()
 
 
-def main():
+def write_first():
     gpt = filled(
         GPT2LMHeadModel(
             GPT2Config(
@@ -266,7 +311,12 @@ def main():
     tied = filled(LlamaForCausalLM(LlamaConfig(**LLAMA, tie_word_embeddings=True)).to(torch.bfloat16))
     tied.save_pretrained(HERE / "tied")
     print(f"gpt {loss(gpt):.7f}\nllama {loss(llama):.7f}\ntied {loss(tied.float()):.7f}")
-    for name in [*CLASSES, *FURTHER]:
+
+
+def main():
+    if not sys.argv[1:]:
+        write_first()
+    for name in sys.argv[1:] or [*CLASSES, *FURTHER]:
         model = class_model(name)
         save(model, name, HERE / "classes" / name)
         print("{} {:.7f} {:.7f}".format(name, *losses_of_class(model, name)))
