@@ -275,8 +275,8 @@ Worker::Running Worker::prepare(std::size_t index) {
       running.steps = stage_of(action).weight_gradient(layout_.slice_index(action));
       break;
     case ActionKind::R:
-      running.steps = layout_.stages[action.stage].runs_forward ? stage_of(action).recompute(layout_.slice_index(action))
-                                                                : forward(action);
+      running.steps =
+          layout_.stages[action.stage].runs_forward ? stage_of(action).recompute(layout_.slice_index(action)) : forward(action);
       break;
     case ActionKind::Offload:
     case ActionKind::Reload:
