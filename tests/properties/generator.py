@@ -32,6 +32,9 @@ OPTIONS = {
     "loop_batch": (2, 4, 8),
     "prefetch": (0, 1, 2),
     "execution": ("loop", "breadth-first", "pipeless"),
+    "forward_slots": (1, 2),
+    "backward_slots": (2, 3, 6),
+    "round": (2, 4, 8),
 }
 
 

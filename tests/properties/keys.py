@@ -123,6 +123,13 @@ SCENARIOS = [
         workload={"model": "bert", "layers": 8, "hidden": 512, "heads": 8, "sequence": 128},
     ),
     made(
+        one_node("rtx4090x8"),
+        {"pipeline": 4},
+        schedule={"name": "roundpipe", "forward_slots": 2, "backward_slots": 6, "round": 2},
+        workload=LLAMA,
+        offload={"optimizer": "cpu", "parameters": "cpu"},
+    ),
+    made(
         one_node("dgx-a100-80g"),
         {"pipeline": 2},
         schedule={"name": "seq-1f1b", "sequence_splits": 2},
