@@ -122,6 +122,11 @@ Contestant judge_plainly(const Entrant& entrant, std::size_t index, const ArenaR
   const Schedule& schedule = *result.schedule;
   for (const ScheduleProblem& problem : check_schedule(schedule)) judged.faults.push_back(fault_text(problem));
   if (!judged.faults.empty()) return result;
+  if (!ways_of_stages(schedule).empty()) {
+    judged.refused = "forward and backward are cut apart: its stages are no equal shares of a model, which the arena compares";
+    result.schedule.reset();
+    return result;
+  }
   const int stages = stages_per_share(schedule);
   const PassCosts costs = plain_costs(schedule, ratio);
   const ScheduleEvaluation evaluation = evaluate(schedule, costs);
