@@ -56,6 +56,16 @@ TEST(Lengths, ReplicasRecomputeAndDividedStateEqualOneProcess) {
   }
 }
 
+TEST(Lengths, TensorParallelRanksEqualOneProcess) {
+  const Trained one = train(scenario_of("llama", 1, 1, kEight, "schedule: gpipe"), 2);
+  for (const char* sequence : {"false", "true"}) {
+    SCOPED_TRACE(sequence);
+    std::string shared = scenario_of("llama", 2, 2, kEight, "schedule: zb-h1");  // of four devices
+    shared.replace(shared.find("data: 2"), 7, fmt::format("tensor: 2, sequence_parallel: {}", sequence));
+    expect_equal(train(shared, 2), one, 1e-4);  // sums over ranks have another order
+  }
+}
+
 // The search needs rates, which a cluster of one's own has not.
 TEST(Lengths, ASearchedOrderTrainsTheSameSamples) {
   const auto with_rates = [](std::string scenario) {
