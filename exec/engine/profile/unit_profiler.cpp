@@ -154,7 +154,7 @@ UnitProfiler::UnitProfiler(const OperatorGraph& graph, const StageLayout& layout
       device_(device),
       shard_(shard),
       copies_(autocast ? std::make_unique<WeightCopies>(*autocast) : nullptr),
-      context_{seed, 0, autocast, {}, copies_.get()},
+      context_{.seed = seed, .autocast = autocast, .copies = copies_.get()},
       parameters_(graph, layout, range(first, end), seed, /*masters=*/false, device, shard),
       watch_(device) {
   for (int u = first; u < end; ++u) {

@@ -14,6 +14,7 @@
 #include "exec/launch/run_options.hpp"
 #include "present/result/result_files.hpp"
 #include "schedule/rolling.hpp"
+#include "schedule/walk.hpp"
 
 namespace panpipe::exec {
 namespace {
