@@ -13,12 +13,14 @@
 #include "costmodel/plan/stage_links.hpp"
 #include "costmodel/workload/operands.hpp"
 #include "costmodel/workload/unit_edges.hpp"
+#include "schedule/rolling.hpp"
 #include "schedule/walk.hpp"
 
 namespace panpipe::exec {
 
 std::uint32_t StageLayout::tag(int message, int tensor, int slice, bool backward) const {
-  return static_cast<std::uint32_t>(((message * most_tensors + tensor) * microbatches * splits + slice) * 2 + (backward ? 1 : 0));
+  return static_cast<std::uint32_t>(((message * most_tensors + tensor) * microbatches * steps_under_way * splits + slice) * 2 +
+                                    (backward ? 1 : 0));
 }
 
 namespace {
@@ -163,6 +165,7 @@ StageLayout make_stage_layout(const OperatorGraph& graph, const Plan& plan, std:
   StageLayout layout;
   PANPIPE_CHECK(plan.schedule.splits == 1 || cut.size() == graph.tensors.size(), "slices run on the graph of one slice");
   layout.microbatches = plan.schedule.microbatches;
+  layout.steps_under_way = rolling_of(plan.schedule) == Rolling::None ? 1 : 2;
   layout.splits = plan.schedule.splits;
   layout.cut = std::move(cut);
   for (const Tensor& tensor : graph.tensors)

@@ -59,6 +59,7 @@ struct StageLayout {
   int loss_stage = -1;               // of the first forward path
   int microbatches = 1;              // over all forward paths
   int splits = 1;                    // slices per sequence, which pass through the stages one after the other
+  int steps_under_way = 1;           // whose passes may be under way at a time: 2 without a flush between steps
   std::vector<int> cut;              // if sequences are cut, by the schedule or over ranks: per graph tensor, as in SliceGraph
   int chains = 1;
 

@@ -189,6 +189,12 @@ void StageMessages::give_gradients(const Action& action, const std::vector<int>&
   }
 }
 
+void StageMessages::drop(int index, int slice) {
+  post_message(index, slice, false);
+  auto arriving = posted_.extract({index, {slice, false}});
+  for (Posted& posted : arriving.mapped()) posted.pending->wait(deadline_, "forwards that run again");
+}
+
 void StageMessages::finish() {
   for (const PendingPtr& send : sends_) send->wait(deadline_, action_);
   sends_.clear();

@@ -35,6 +35,9 @@ class StageMessages {
   std::vector<at::Tensor> take_gradients(const Action& action, const std::vector<int>& tensors);
   void give_outputs(const Action& action, const std::vector<int>& tensors, const std::vector<at::Tensor>& values);
   void give_gradients(const Action& action, const std::vector<int>& tensors, const std::vector<at::Tensor>& values);
+  // Takes an activation that no pass will read: its forward runs again.
+  void drop(int message, int slice);
+  void drop_local() { local_.clear(); }
   // Waits until all sent memory may be reused.
   void finish();
 

@@ -73,11 +73,13 @@ Worker::Worker(const OperatorGraph& graph, const Plan& plan, const StageLayout& 
     of_length_.push_back(std::make_unique<FirstOfSequence>(parameters, *length.graph));
   for (std::size_t s = 0; s < layout.stages.size(); ++s)
     if (plan.schedule.stage_to_rank[s] == position) make_stage(static_cast<int>(s), own_parts_ ? *own_parts_ : parameters);
-  for (const Action& action : plan.schedule.order[position])
-    if (action.kind == ActionKind::R)
-      recomputed_.insert(key_of(action));
-    else if (action.kind == ActionKind::Offload)
-      parked_[key_of(action)] = nullptr;
+  if (options_.update_stands) ahead_ = forwards_ahead(plan.schedule, layout);
+  for (int step = 0; step < layout.steps_under_way; ++step)
+    for (const Action& action : row_of_step(plan.schedule, position, step, true, true).order)
+      if (action.kind == ActionKind::R)
+        recomputed_.insert(key_of(action));
+      else if (action.kind == ActionKind::Offload)
+        parked_[key_of(action)] = nullptr;
 }
 
 void Worker::make_stage(int stage, const ParameterStore& parameters) {
@@ -96,7 +98,7 @@ void Worker::make_stage(int stage, const ParameterStore& parameters) {
 
 int Worker::length_of(const Action& action) const {
   if (options_.lengths.empty()) return 0;
-  return plan_.length_of(replica_, layout_.microbatch_of_step(action.stage, action.microbatch));
+  return plan_.length_of(replica_, microbatch_of_step(action));
 }
 
 const OperatorGraph& Worker::graph_of(const Action& action) const {
@@ -111,16 +113,23 @@ double Worker::loss_weight(const Action& action) const {
 CallContext Worker::context_of(const Action& action, std::int64_t draws, std::shared_ptr<const SequenceSlice> slice) const {
   CallContext context{options_.seed, draws, options_.autocast, std::move(slice)};
   context.before_reading = &before_reading_;
+  context.versions = options_.versions;
+  context.version = std::max<std::int64_t>(0, step_and_microbatch(row_, action, step_).first - 1);
   if (!options_.lengths.empty()) context.samples = &options_.lengths[panpipe::at(length_of(action))].samples;
   return context;
 }
 
 // Microbatches over all steps and replicas.
 std::int64_t Worker::sample_of(const Action& action) const {
-  std::int64_t microbatch = layout_.microbatch_of_step(action.stage, action.microbatch);
+  const std::int64_t step = step_and_microbatch(row_, action, step_).first;
+  std::int64_t microbatch = microbatch_of_step(action);
   if (!options_.listed.empty())
     microbatch = options_.listed[panpipe::at(data_index(plan_, replica_) * layout_.microbatches + microbatch)];
-  return options_.first_sample + (step_ * layout_.microbatches + microbatch) * plan_.data + data_index(plan_, replica_);
+  return options_.first_sample + (step * layout_.microbatches + microbatch) * plan_.data + data_index(plan_, replica_);
+}
+
+int Worker::microbatch_of_step(const Action& action) const {
+  return layout_.microbatch_of_step(action.stage, step_and_microbatch(row_, action, step_).second);
 }
 
 // The slices of a sequence meet in what they attend to, which lives as long as one of them.
@@ -196,7 +205,7 @@ void Worker::note_loss(const Action& action, const std::vector<at::Tensor>& outp
   // A host on its own reads it at once; it would wait for a GPU, in every microbatch.
   if (options_.device.is_cpu()) return report_loss(action, share, value.item<double>(), *result_);
   if (!losses_.defined()) {
-    const auto& order = plan_.schedule.order[position_];
+    const auto& order = row_.order;
     const auto forwards = std::count_if(order.begin(), order.end(), [](const Action& a) { return a.kind == ActionKind::F; });
     losses_ = at::empty({forwards}, at::TensorOptions(value.scalar_type()).pinned_memory(true));
   }
@@ -206,7 +215,7 @@ void Worker::note_loss(const Action& action, const std::vector<at::Tensor>& outp
 
 void Worker::report_loss(const Action& action, double share, double value, StepResult& result) {
   const double loss = fault_.loss(to_text(action), step_, value);
-  if (options_.on_loss) options_.on_loss(layout_.microbatch_of_step(action.stage, action.microbatch), loss);
+  if (options_.on_loss) options_.on_loss(microbatch_of_step(action), loss);
   if (groups_.member(Among::Tensor) == 0) result.loss_sum += share * loss;
 }
 
@@ -261,7 +270,7 @@ Steps Worker::copy(const Action& action) {
 Worker::Running Worker::prepare(std::size_t index) {
   Running running;
   running.index = index;
-  running.action = plan_.schedule.order[position_][index];
+  running.action = row_.order[index];
   const Action& action = running.action;
   switch (action.kind) {
     case ActionKind::F:
@@ -327,7 +336,7 @@ void Worker::run_step(Running& running) {
 // them is the last.
 bool Worker::can_weave(std::size_t first, std::size_t members) const {
   if (!groups_.any() || members == 1) return false;
-  const auto& order = plan_.schedule.order[position_];
+  const auto& order = row_.order;
   std::set<int> stages;
   for (std::size_t index = first; index < first + members; ++index) {
     const Action& action = order[index];
@@ -343,9 +352,9 @@ void Worker::run_cell(std::size_t first, std::size_t members) {
     for (std::size_t index = first; index < first + members; ++index) {
       Running running = prepare(index);
       if (running.steps.empty()) continue;
-      if (options_.before_action) options_.before_action(index);
+      if (options_.before_action) options_.before_action(row_.in_plan[index]);
       while (running.next < running.steps.size()) run_step(running);
-      if (options_.after_action) options_.after_action(index);
+      if (options_.after_action) options_.after_action(row_.in_plan[index]);
     }
     return;
   }
@@ -354,10 +363,11 @@ void Worker::run_cell(std::size_t first, std::size_t members) {
   for (std::size_t index = first; index < first + members; ++index) {
     cell.push_back(prepare(index));
     steps.push_back(static_cast<int>(cell.back().steps.size()));
-    if (options_.before_action) options_.before_action(index);
+    if (options_.before_action) options_.before_action(row_.in_plan[index]);
   }
   for (const int member : woven(steps)) run_step(cell[member]);
-  for (std::size_t index = first; index < first + members && options_.after_action; ++index) options_.after_action(index);
+  for (std::size_t index = first; index < first + members && options_.after_action; ++index)
+    options_.after_action(row_.in_plan[index]);
 }
 
 StepResult Worker::step(std::int64_t step_index) {
@@ -372,25 +382,36 @@ void Worker::end(StepResult& result) {
   result.spans = spans_.take();
 }
 
-StepResult Worker::run(std::int64_t step_index) {
+StepResult Worker::run(std::int64_t step_index, bool drains) {
   step_ = step_index;
   StepResult result;
   result_ = &result;
-  const auto& order = plan_.schedule.order[position_];
+  row_ = row_of_step(plan_.schedule, position_, step_, idle_, drains);
+  idle_ = drains;
+  const auto& order = row_.order;
   const auto ahead = static_cast<std::size_t>(std::max(1, options_.receives_ahead));
   noted_.clear();
   transport_.settle(options_.device, options_.deadline, "the start of the step");
   spans_.begin(order.size() * (1 + layout_.messages.size()) + 64);
   result.started = spans_.started();
   if (copies_) copies_->refresh();
+  bool asked = ahead_.empty();
   for (std::size_t first = 0; first < order.size();) {
+    if (!asked && first >= ahead_[static_cast<std::size_t>(position_)]) {
+      asked = true;
+      if (!options_.update_stands()) {
+        forget_forwards(result);
+        first = 0;
+        continue;
+      }
+    }
     const std::size_t members = std::min<std::size_t>(std::max<std::size_t>(1, order[first].group_size), order.size() - first);
     for (std::size_t a = first; a < std::min(first + members - 1 + ahead, order.size()); ++a) messages_.post(order[a]);
     run_cell(first, members);
     first += members;
   }
   action_ = "the end of the step, waiting for its sends to be taken";
-  messages_.finish();
+  if (drains) messages_.finish();
   action_ = "the end of the step";
   masks_->clear();
   sequences_.clear();
@@ -399,11 +420,40 @@ StepResult Worker::run(std::int64_t step_index) {
   return result;
 }
 
+// Forwards that ran with weights that were taken back. What others sent of theirs and no forward here has read arrives once more.
+void Worker::forget_forwards(StepResult& result) {
+  const auto entries = [&](int position) {
+    std::vector<Action> forwards = row_of_step(plan_.schedule, position, step_, true, true).order;
+    forwards.resize(ahead_[static_cast<std::size_t>(position)]);
+    return forwards;
+  };
+  const std::vector<Action> own = entries(position_);
+  for (std::size_t index = 0; index < layout_.messages.size(); ++index) {
+    const Message& message = layout_.messages[index];
+    const int from = plan_.schedule.stage_to_rank[static_cast<std::size_t>(message.from)];
+    if (plan_.schedule.stage_to_rank[static_cast<std::size_t>(message.to)] != position_ || from == position_) continue;
+    for (const Action& made : entries(from)) {
+      if (made.stage != message.from) continue;
+      const auto reads = [&](const Action& action) {
+        return action.stage == message.to && layout_.slice_index(action) == layout_.slice_index(made);
+      };
+      if (std::none_of(own.begin(), own.end(), reads)) messages_.drop(static_cast<int>(index), layout_.slice_index(made));
+    }
+  }
+  messages_.drop_local();
+  for (auto& [index, stage] : stages_) stage->clear();
+  sequences_.clear();
+  noted_.clear();
+  result.loss_sum = 0;
+}
+
 // The order's forward passes alone: they depend on one another as in the whole order, so they end as it does. No two are woven,
 // and no fault is looked for.
 double Worker::evaluate(std::int64_t round, const DataSource& data) {
   const DataSource training = std::exchange(data_, data);
+  PANPIPE_CHECK(idle_, "no pass is under way when an evaluation starts");
   const std::int64_t first_sample = std::exchange(options_.first_sample, 0), step = std::exchange(step_, round);
+  row_ = {};
   std::vector<Action> order;
   for (const Action& action : plan_.schedule.order[position_])
     if (action.kind == ActionKind::F) order.push_back(action);
@@ -427,6 +477,7 @@ double Worker::evaluate(std::int64_t round, const DataSource& data) {
     slices.push_back(slice_of(action));
     const std::int64_t sample = sample_of(action);
     CallContext context = context_of(action, sample, slices.back());
+    context.versions = nullptr;  // the latest
     context.evaluates = true;
     const Steps steps = stage.evaluate(
         layout_.slice_index(action), context, [&] { return take_inputs(action, sample); },

@@ -23,8 +23,10 @@
 #include "exec/engine/stage/activation_offload.hpp"
 #include "exec/engine/stage/segmented_stage.hpp"
 #include "exec/engine/stage/weight_copies.hpp"
+#include "exec/engine/stage/weight_versions.hpp"
 #include "exec/engine/stage_layout.hpp"
 #include "exec/engine/stage_messages.hpp"
+#include "exec/engine/step_row.hpp"
 #include "exec/engine/transport/transport.hpp"
 
 namespace panpipe::exec {
@@ -44,10 +46,14 @@ struct WorkerOptions {
   // GPU at the end of the step.
   std::function<void(std::size_t)> before_action{}, after_action{};
   std::function<void(int, double)> on_loss{};
-  ParameterGate* gate = nullptr;            // null if parameters are always whole
-  std::vector<MicrobatchLength> lengths{};  // of the plan's; empty if all microbatches are alike
-  std::vector<int> listed{};                // as listed_microbatches() gives them; empty: in order
-  double loss_scale = 1.0;                  // multiplies the loss's gradient; the optimizer divides
+  // Called before the first entry of a step that may not run before all ranks know whether the last update stands. False: it was
+  // taken back, on all ranks, and the forwards so far run again.
+  std::function<bool()> update_stands{};
+  ParameterGate* gate = nullptr;             // null if parameters are always whole
+  const WeightVersions* versions = nullptr;  // null if every step ends with a flush
+  std::vector<MicrobatchLength> lengths{};   // of the plan's; empty if all microbatches are alike
+  std::vector<int> listed{};                 // as listed_microbatches() gives them; empty: in order
+  double loss_scale = 1.0;                   // multiplies the loss's gradient; the optimizer divides
 };
 
 struct StepResult {
@@ -72,8 +78,9 @@ class Worker {
   // Forward and backward of one step. Gradients are summed into the parameters' grad(), scaled by 1 / (microbatches x replicas).
   StepResult step(std::int64_t step_index);
   // step() in two parts, with room for work in between. run() queues the device's work and records spans; end() waits until the
-  // device is done and fills in result.spans.
-  StepResult run(std::int64_t step_index);
+  // device is done and fills in result.spans. Of a schedule without a flush, forwards of the next step run too unless it
+  // `drains`.
+  StepResult run(std::int64_t step_index, bool drains = true);
   SpanLog& spans() { return spans_; }
   void read_losses(StepResult& result);  // waits for the device; end() calls it, too
   void end(StepResult& result);
@@ -106,6 +113,7 @@ class Worker {
   CallContext context_of(const Action& action, std::int64_t draws, std::shared_ptr<const SequenceSlice> slice) const;
   double loss_weight(const Action& action) const;
   std::int64_t sample_of(const Action& action) const;
+  int microbatch_of_step(const Action& action) const;
   std::shared_ptr<const SequenceSlice> slice_of(const Action& action);
   double loss_share(const Action& action);
   at::Tensor own_part(int graph_tensor, const at::Tensor& whole, int slice) const;
@@ -116,6 +124,7 @@ class Worker {
   Steps copy(const Action& action);
   bool can_weave(std::size_t first, std::size_t members) const;
   void run_cell(std::size_t first, std::size_t members);
+  void forget_forwards(StepResult& result);
   void run_step(Running& running);
   void begin_work(Running& running);
   void end_work(Running& running);
@@ -141,7 +150,12 @@ class Worker {
   std::unique_ptr<ParameterStore> own_parts_;               // if ranks share sequences: of position-dependent tensors
   std::unique_ptr<WeightCopies> copies_;                    // nullptr without autocast
   std::vector<std::unique_ptr<ParameterStore>> of_length_;  // per length but the first
-  std::map<std::pair<int, int>, std::unique_ptr<SegmentedStage>> stages_;     // by (stage, length)
+  std::map<std::pair<int, int>, std::unique_ptr<SegmentedStage>> stages_;  // by (stage, length)
+  // The row of the current step, and the place of each entry in the plan's. Where passes of two steps are under way, microbatches
+  // of odd steps are numbered behind those of even ones.
+  StepRow row_;
+  std::vector<std::size_t> ahead_;                                            // forwards_ahead(), if updates may be taken back
+  bool idle_ = true;                                                          // no pass of the next step has run
   std::set<Key> recomputed_;                                                  // those with an R in the order
   std::map<Key, std::unique_ptr<ParkedActivations>> parked_;                  // those that the order offloads
   std::map<std::pair<int, int>, std::weak_ptr<AttendedSequence>> sequences_;  // by (stage, microbatch)

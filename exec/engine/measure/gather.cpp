@@ -8,6 +8,7 @@
 #include "costmodel/plan/step_work.hpp"
 #include "exec/engine/measure/span_columns.hpp"
 #include "exec/engine/mesh.hpp"
+#include "schedule/rolling.hpp"
 
 namespace panpipe::exec {
 namespace {
@@ -45,6 +46,7 @@ json to_json(const StepResult& step, const ClockReadings& clock) {
 // A step of all ranks: when it began, and how long it took to the last end.
 struct WholeStep {
   double zero = 0, duration = 0, loss = 0;
+  double end = 0;
 };
 
 WholeStep whole(const std::vector<json>& ranks, std::size_t s, double losses) {
@@ -58,6 +60,7 @@ WholeStep whole(const std::vector<json>& ranks, std::size_t s, double losses) {
     step.loss += rank["loss"].get<double>() / losses;
   }
   step.duration = std::max(0.0, end - step.zero);
+  step.end = end;
   return step;
 }
 
@@ -145,8 +148,10 @@ Timeline gather_timeline(const PreparedRun& run, Transport& transport, const std
   for (const std::string& text : all) ranks.push_back(json::from_cbor(text));
   std::vector<std::pair<double, std::size_t>> times;
   std::vector<WholeStep> whole_steps;
+  const bool rolls = rolling_of(run.plan.schedule) != Rolling::None;  // then a step takes from the end of the one before it
   for (std::size_t s = 0; s < steps.size(); ++s) {
     whole_steps.push_back(whole(ranks, s, static_cast<double>(run.layout.microbatches) * run.plan.data));
+    if (rolls && s > 0) whole_steps[s].duration = std::max(0.0, whole_steps[s].end - whole_steps[s - 1].end);
     timeline.steps.push_back({whole_steps.back().loss, Duration(whole_steps.back().duration)});
     times.emplace_back(whole_steps.back().duration, s);
   }

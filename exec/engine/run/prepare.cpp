@@ -87,10 +87,16 @@ void check_matrices(const Scenario& scenario, const Plan& plan) {
 
 // Steps without a flush between them.
 void check_rolling(const Scenario& scenario, const Plan& plan) {
-  if (rolling_of(plan.schedule) != Rolling::None)
-    throw fault_at(scenario, "schedule",
-                   fmt::format("the executor ends every step with a flush, which {} does not", plan.schedule.name),
-                   "estimate and simulate know it; run with 1f1b");
+  if (rolling_of(plan.schedule) == Rolling::None) return;
+  if (divides_parameters(plan))
+    throw fault_at(scenario, "parallel.zero",
+                   fmt::format("the executor runs {} with whole parameters and gradients, which zero {} divides",
+                               plan.schedule.name, plan.zero),
+                   "run with parallel.zero 0 or 1");
+  if (plan.context > 1)
+    throw fault_at(scenario, "parallel.context",
+                   fmt::format("the executor does not run {} with context-parallel ranks", plan.schedule.name),
+                   "run with parallel.context 1");
 }
 
 // ZeRO 2 and 3: who holds which part.

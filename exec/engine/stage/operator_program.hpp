@@ -19,6 +19,7 @@ namespace panpipe::exec {
 struct SequenceSlice;
 class Recomputation;
 class WeightCopies;
+class WeightVersions;
 
 // Parameters of a call in addition to the values.
 struct CallContext {
@@ -35,6 +36,8 @@ struct CallContext {
   // Called before an operator that reads values of a GPU on the host: returns when the GPU has computed them. The operator itself
   // would wait without end if the GPU hangs. nullptr: it waits.
   const std::function<void()>* before_reading = nullptr;
+  const WeightVersions* versions = nullptr;  // without a flush: the weights are read in this version
+  std::int64_t version = 0;
 };
 
 class OperatorProgram {

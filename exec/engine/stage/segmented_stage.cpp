@@ -454,6 +454,17 @@ Steps SegmentedStage::backward(ActionKind kind, int microbatch, Take output_grad
   return steps;
 }
 
+void SegmentedStage::clear() {
+  for (Part& part : parts_) {
+    if (part.stage) part.stage->clear();
+    part.losses.clear();
+    part.attended.clear();
+    part.sinks.clear();
+  }
+  dropped_.clear();
+  counts_of_rows_.clear();
+}
+
 Steps SegmentedStage::weight_gradient(int microbatch) {
   Steps steps;
   for (auto part = parts_.rbegin(); part != parts_.rend(); ++part) {

@@ -51,6 +51,7 @@ class SegmentedStage {
   // `kind`: B or I. Gradients are undefined if none flows.
   Steps backward(ActionKind kind, int microbatch, Take output_gradients, Give input_gradients);
   Steps weight_gradient(int microbatch);  // W
+  void clear();                           // forgets all microbatches
 
  private:
   struct Part {

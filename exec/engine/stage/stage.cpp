@@ -8,6 +8,7 @@
 #include "exec/engine/stage/autocast_region.hpp"
 #include "exec/engine/stage/scalar_types.hpp"
 #include "exec/engine/stage/weight_copies.hpp"
+#include "exec/engine/stage/weight_versions.hpp"
 
 namespace panpipe::exec {
 
@@ -35,7 +36,8 @@ Stage::Stage(const OperatorGraph& graph, int first, int end, const std::vector<i
 
 std::vector<at::Tensor> Stage::run(Live& live) {
   std::vector<at::Tensor> values = live.inputs;
-  values.insert(values.end(), kept_.begin(), kept_.end());
+  const WeightVersions* const versions = live.context.versions;
+  for (const at::Tensor& kept : kept_) values.push_back(versions ? versions->stand_in(kept, live.context.version) : kept);
   if (live.context.slice)
     for (std::size_t i = live.inputs.size(); i < values.size(); ++i)
       values[i] = live.context.slice->part(program_.inputs()[i], values[i]);

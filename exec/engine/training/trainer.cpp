@@ -23,6 +23,7 @@
 #include "exec/engine/training/gradient_dump.hpp"
 #include "exec/engine/training/learning_rate.hpp"
 #include "exec/engine/training/training_data.hpp"
+#include "schedule/rolling.hpp"
 
 namespace panpipe::exec {
 namespace {
@@ -84,8 +85,13 @@ Trainer::Trainer(const PreparedRun& run, Transport& transport, const TrainingPos
                   is_mixed(run.experiment.scenario.precision), device_.device(), device_of_position(run.plan, transport.rank()),
                   run.weights.get(), sharded_.get()),
       gradients_(run.graph(), run.plan, run.layout, parameters_, transport, deadline_, Gradients::kBucketBytes, sharded_.get()),
+      versions_(rolling_of(run.plan.schedule) == Rolling::Stale
+                    ? std::make_unique<WeightVersions>(parameters_.trained(), parameters_.masters(), start.step)
+                    : nullptr),
       scaler_(run.experiment.scenario.training, run.experiment.scenario.precision),
       at_(start),
+      numbers_(rolling_of(run.plan.schedule) == Rolling::Validated && decides() ? std::make_unique<PostedNumbers>(transport)
+                                                                                : nullptr),
       worker_(run.graph(), run.plan, run.layout, place_.position, place_.replica, parameters_, data_.training, transport,
               worker_options(start)) {
   if (sharded_) {
@@ -108,15 +114,30 @@ WorkerOptions Trainer::worker_options(const TrainingPosition& start) {
   const std::int64_t micro = run_.experiment.scenario.degrees.micro;
   options.first_sample = start.samples / micro - start.step * run_.layout.microbatches * run_.plan.data;
   if (sharded_ && run_.plan.zero >= 3) options.gate = sharded_.get();
+  options.versions = versions_.get();
   options.before_action = [this](std::size_t action) { gradients_.before_action(action); };
   options.after_action = [this](std::size_t action) { gradients_.after_action(action); };
   options.on_loss = [this](int microbatch, double loss) {
     if (std::isfinite(loss) || scaler_.dynamic()) return;  // with dynamic scaling the step is skipped
-    const char* value = std::isnan(loss) ? "nan" : loss > 0 ? "inf" : "-inf";
-    throw NoAnswer(fmt::format("step {}: the loss of microbatch {} is {} (rank {}, replica {})", at_.step + 1, microbatch, value,
-                               transport_.rank(), place_.replica));
+    if (unchecked_) {                                      // the update may be taken back
+      if (!unchecked_->loss) unchecked_->loss = {microbatch, loss};
+      return;
+    }
+    refuse_loss(microbatch, loss);
   };
+  if (numbers_)
+    options.update_stands = [this] {
+      const bool stands = update_stands();
+      begin_step();
+      return stands;
+    };
   return options;
+}
+
+void Trainer::refuse_loss(int microbatch, double loss) const {
+  const char* value = std::isnan(loss) ? "nan" : loss > 0 ? "inf" : "-inf";
+  throw NoAnswer(fmt::format("step {}: the loss of microbatch {} is {} (rank {}, replica {})", at_.step + 1, microbatch, value,
+                             transport_.rank(), place_.replica));
 }
 
 void Trainer::make_optimizer() {
@@ -150,13 +171,17 @@ double Trainer::counted_squared_norm() const {
   return squared_norm(counted);
 }
 
-StepResult Trainer::step(std::int64_t step_index) {
+StepResult Trainer::step(std::int64_t step_index, bool drains) {
   at_.step = step_index;
-  gradients_.begin_step();
-  worker_.set_loss_scale(scaler_.scale());
-  StepResult result = worker_.run(step_index);
+  if (!numbers_) begin_step();  // else when the last update stands: until then its gradients are kept
+  StepResult result = worker_.run(step_index, drains);
   gradients_.finish(worker_.spans());
   update(step_index, result);
+  if (drains) {
+    const bool before = skipped_before_;
+    update_stands();
+    notes_.skipped |= std::exchange(skipped_before_, before);
+  }
   worker_.end(result);
   ++at_.step;
   at_.samples += static_cast<std::int64_t>(run_.experiment.scenario.degrees.micro) * run_.layout.microbatches * run_.plan.data;
@@ -195,14 +220,16 @@ void Trainer::update(std::int64_t step_index, StepResult& result) {
   notes_.learning_rate = learning_rate(run_.experiment.scenario.optimizer, training, at_.updates);
   if (!run_.request.dump_gradients.empty() && step_index + 1 == run_.request.warmup + run_.request.steps)
     dump_gradients(*this, scale, run_.request.dump_gradients);
+  if (versions_) versions_->advance();
 
   double factor = 1 / scale;
-  const bool decides = training.clip_gradients > 0 || scaler_.dynamic();
-  if (decides || !run_.request.metrics.empty()) {
+  if (decides() || !run_.request.metrics.empty()) {
     worker_.read_losses(result);  // which end the run in better words than the norm of what came of them
     notes_.squared_norm = counted_squared_norm();
   }
-  if (decides) {
+  if (numbers_) {
+    unchecked_.emplace(Unchecked{step_index, scale, numbers_->post({notes_.squared_norm}), Undo(changed_by_update())});
+  } else if (decides()) {
     std::string mine(sizeof(double), '\0');
     std::memcpy(mine.data(), &notes_.squared_norm, sizeof(double));
     double total = 0;
@@ -211,14 +238,7 @@ void Trainer::update(std::int64_t step_index, StepResult& result) {
       std::memcpy(&value, part.data(), sizeof(double));
       total += value;
     }
-    notes_.skipped = scaler_.dynamic() && !std::isfinite(total);
-    scaler_.update(notes_.skipped, step_index);
-    if (training.clip_gradients > 0 && !notes_.skipped) {
-      const double norm = std::sqrt(total) / scale;
-      if (!std::isfinite(norm))
-        throw NoAnswer(fmt::format("step {}: the norm of the gradients is {}; they cannot be clipped", step_index + 1, norm));
-      factor *= std::min(1.0, training.clip_gradients / (norm + 1e-6));  // as torch.nn.utils.clip_grad_norm_
-    }
+    factor *= clipping_of(total, scale, step_index, notes_.skipped);
   }
   notes_.squared_norm /= scale * scale;
   if (notes_.skipped || run_.experiment.scenario.optimizer.name == "none") return;
@@ -233,6 +253,65 @@ void Trainer::update(std::int64_t step_index, StepResult& result) {
   spans.note(std::move(span), start, {spans.now()});
   if (sharded_) sharded_->updated();
   ++at_.updates;
+}
+
+bool Trainer::decides() const { return run_.experiment.scenario.training.clip_gradients > 0 || scaler_.dynamic(); }
+
+// By what gradients are multiplied, besides 1 / scale; the same on all ranks.
+double Trainer::clipping_of(double total, double scale, std::int64_t step_index, bool& skipped) {
+  const double most = run_.experiment.scenario.training.clip_gradients;
+  skipped = scaler_.dynamic() && !std::isfinite(total);
+  scaler_.update(skipped, step_index);
+  if (most <= 0 || skipped) return 1;
+  const double norm = std::sqrt(total) / scale;
+  if (!std::isfinite(norm))
+    throw NoAnswer(fmt::format("step {}: the norm of the gradients is {}; they cannot be clipped", step_index + 1, norm));
+  return std::min(1.0, most / (norm + 1e-6));  // as torch.nn.utils.clip_grad_norm_
+}
+
+// And by the forwards behind it.
+std::vector<at::Tensor> Trainer::changed_by_update() const {
+  std::vector<at::Tensor> changed;
+  for (const std::size_t i : updated_) {
+    const int root = gradients_.roots()[i];
+    if (!parameters_.masters().at(root).is_alias_of(parameters_.trained().at(root)))
+      changed.push_back(parameters_.masters().at(root));
+  }
+  for (const int root : gradients_.roots()) changed.push_back(parameters_.trained().at(root));
+  for (std::size_t u = 0; u < updated_.size(); ++u)
+    for (std::size_t kind = 0; kind < optimizer_->state_names(u).size(); ++kind) changed.push_back(optimizer_->state(kind, u));
+  for (const auto& [root, buffer] : parameters_.buffers())
+    if (run_.graph().tensors[root].written) changed.push_back(buffer);
+  return changed;
+}
+
+// When all norms are there: true if the update was the right one. Else it is taken back, and made as it should have been.
+bool Trainer::update_stands() {
+  skipped_before_ = false;
+  if (!unchecked_) return true;
+  const at::NoGradGuard no_graph;
+  double total = 0;
+  for (const std::vector<double>& row : numbers_->wait(unchecked_->norms, deadline_, "the norm of the gradients"))
+    total += row[0];
+  const double clipping = clipping_of(total, unchecked_->scale, unchecked_->step, skipped_before_);
+  const Unchecked last = std::move(*unchecked_);
+  unchecked_.reset();
+  if (!skipped_before_ && clipping == 1) {
+    if (last.loss) refuse_loss(last.loss->first, last.loss->second);
+    return true;
+  }
+  last.before.restore();
+  if (run_.experiment.scenario.optimizer.name == "none") return true;
+  optimizer_->set_updates(--at_.updates);
+  if (skipped_before_) return false;
+  apply(clipping);  // gradients were multiplied by 1 / scale before
+  ++at_.updates;
+  return false;
+}
+
+void Trainer::begin_step() {
+  gradients_.begin_step();
+  worker_.set_loss_scale(scaler_.scale());
 }
 
 void Trainer::apply(double factor) {
@@ -341,7 +420,7 @@ NamedState Trainer::state_of(int root, std::string name, at::Tensor value, bool 
 
 std::vector<NamedState> Trainer::optimizer_state() const {
   std::vector<NamedState> state;
-  constexpr std::size_t kMostKinds = 2;  // of state of one parameter
+  constexpr std::size_t kMostKinds = 3;  // of state of one parameter
   const std::map<int, std::vector<int>> holders = holders_of(run_.graph(), run_.layout, run_.plan);
   if (sharded_) {  // alike on all members, whether they hold a part or not
     const std::vector<std::string> kinds = Optimizer::state_names(run_.experiment.scenario.optimizer);
@@ -365,6 +444,13 @@ std::vector<NamedState> Trainer::optimizer_state() const {
     for (std::size_t kind = 0; kind < kinds.size(); ++kind)
       state.push_back({parameter.name + "." + kinds[kind], optimizer_->state(kind, u), writes, &parameter,
                        static_cast<std::uint32_t>(static_cast<std::size_t>(root) * kMostKinds + kind)});
+  }
+  if (!versions_) return state;
+  for (const auto& [root, value] : versions_->older()) {
+    const Tensor& parameter = run_.graph().tensors[root];
+    const bool writes = holders.at(root).front() == place_.position && replica_of(root) == 0;
+    state.push_back({parameter.name + ".before_update", value, writes, &parameter,
+                     static_cast<std::uint32_t>(static_cast<std::size_t>(root) * kMostKinds + kMostKinds - 1)});
   }
   return state;
 }

@@ -11,11 +11,14 @@
 #include "exec/engine/mesh.hpp"
 #include "exec/engine/parameters.hpp"
 #include "exec/engine/run/run.hpp"
+#include "exec/engine/stage/weight_versions.hpp"
 #include "exec/engine/training/gradients.hpp"
 #include "exec/engine/training/loss_scaler.hpp"
 #include "exec/engine/training/optimizer_groups.hpp"
+#include "exec/engine/training/posted_numbers.hpp"
 #include "exec/engine/training/sharded_parameters.hpp"
 #include "exec/engine/training/training_data.hpp"
+#include "exec/engine/training/undo.hpp"
 #include "exec/engine/worker.hpp"
 
 namespace panpipe::exec {
@@ -58,7 +61,8 @@ class Trainer {
   Trainer(const PreparedRun& run, Transport& transport, const TrainingPosition& start = {});
 
   // One complete step. The loss sum is this rank's; the spans contain every action, including reductions and the optimizer.
-  StepResult step(std::int64_t step_index);
+  // `drains`: of a schedule without a flush, no forward of the next step has run afterwards.
+  StepResult step(std::int64_t step_index, bool drains = true);
 
   // The loss of `steps` held-out batches of a step's size, summed over this rank's microbatches. All ranks call this together. It
   // does not affect the training.
@@ -68,10 +72,14 @@ class Trainer {
   // Passes over the data so far, including the started part; nullopt for endless data.
   std::optional<double> epoch() const;
 
+  // Of the last step. Where updates are checked later (schedule/rolling.hpp), whether it was skipped is known after the next
+  // one's first forwards, or when the pipeline has drained; skipped_before() is of the step before the last.
   const StepNotes& notes() const { return notes_; }
+  bool skipped_before() const { return skipped_before_; }
   TrainingPosition position() const;
 
   // Parameters (fp32 masters under mixed precision) and buffers; the part of the optimizer's state on this rank.
+  // Without a flush the optimizer's state has the weights before the last update too.
   std::vector<NamedState> model_state() const;
   std::vector<NamedState> optimizer_state() const;
   // Call it after values were loaded into these.
@@ -91,6 +99,20 @@ class Trainer {
   double counted_squared_norm() const;
   int own_share(std::size_t i) const;  // this rank's index among those over which ZeRO divides the parameter
   int replica_of(int root) const;      // this rank's index among those with the same part of a parameter or buffer
+  // An update that was made before all ranks knew the norm.
+  struct Unchecked {
+    std::int64_t step = 0;
+    double scale = 1;
+    PostedNumbers::Posted norms{};
+    Undo before;
+    std::optional<std::pair<int, double>> loss{};  // microbatch and value, of a forward behind it that is no number
+  };
+  bool decides() const;
+  double clipping_of(double total, double scale, std::int64_t step_index, bool& skipped);
+  [[noreturn]] void refuse_loss(int microbatch, double loss) const;
+  std::vector<at::Tensor> changed_by_update() const;
+  bool update_stands();
+  void begin_step();
   void apply(double factor);
   void share_updates();
   NamedState state_of(int root, std::string name, at::Tensor value, bool first, std::uint32_t number) const;
@@ -104,12 +126,16 @@ class Trainer {
   std::unique_ptr<ShardedParameters> sharded_;  // nullptr if replicas hold whole parameters and gradients
   SeededParameters parameters_;
   Gradients gradients_;
+  std::unique_ptr<WeightVersions> versions_;  // nullptr if passes run with the latest weights
   LossScaler scaler_;
   std::unique_ptr<GroupedOptimizer> optimizer_;
   std::vector<int> owner_;            // per parameter of gradients_: index of the replica that updates it, -1 = all
   std::vector<std::size_t> updated_;  // parameters that this rank updates
   TrainingPosition at_;
   StepNotes notes_;
+  bool skipped_before_ = false;
+  std::unique_ptr<PostedNumbers> numbers_;  // nullptr if ranks wait for each other's norms
+  std::optional<Unchecked> unchecked_;
   Worker worker_;
 };
 

@@ -17,6 +17,7 @@
 #include "exec/engine/weights/model_folder.hpp"
 #include "exec/launch/checkpoint_folder.hpp"
 #include "exec/launch/launch.hpp"
+#include "schedule/rolling.hpp"
 
 namespace panpipe::exec {
 namespace {
@@ -92,6 +93,7 @@ TrainingRun::TrainingRun(const PreparedRun& run, Transport& transport)
                       folder, start.step, last));
   }
   trainer_ = std::make_unique<Trainer>(run, transport, start);
+  if (rolling_of(run.plan.schedule) != Rolling::None) reports_ = std::make_unique<LaggingReports>(transport, deadline_);
   if (!folder.empty()) load_checkpoint(*trainer_, manifest, folder);
   step_ = last_checkpoint_ = start.step;
   if (folder.empty()) last_checkpoint_ = -1;
@@ -120,27 +122,49 @@ void TrainingRun::report_start(const std::string& folder, bool some_passed_over)
 bool TrainingRun::synchronise() {
   StepReport mine{stop_requested() ? 1.0 : 0.0, loss_sum_, trainer_->notes().squared_norm, seconds_};
   bool stop = false;
-  StepMetrics metrics;
-  double squared_norm = 0;
+  double loss_sum = 0, squared_norm = 0, seconds = 0;
   for (const std::string& bytes : transport_.all_gather(packed(mine), deadline_, "the start of a step")) {
     const StepReport one = unpacked(bytes);
     stop |= one.stop > 0;
-    metrics.loss += one.loss_sum;
+    loss_sum += one.loss_sum;
     squared_norm += one.squared_norm;
-    metrics.step_time_s = std::max(metrics.step_time_s, one.seconds);
+    seconds = std::max(seconds, one.seconds);
   }
-  if (!stepped_ || !log_) return stop;
-  const StepNotes& notes = trainer_->notes();
-  metrics.step = step_;
-  metrics.warmup = step_ <= run_.request.warmup;
-  metrics.loss /= static_cast<double>(run_.layout.microbatches) * run_.plan.data;
+  if (stepped_ && log_)
+    unreported_.push_back(metrics_of(step_, loss_sum, squared_norm, seconds, trainer_->notes(), trainer_->epoch()));
+  return stop;
+}
+
+StepMetrics TrainingRun::metrics_of(std::int64_t step, double loss_sum, double squared_norm, double seconds,
+                                    const StepNotes& notes, std::optional<double> epoch) const {
+  StepMetrics metrics;
+  metrics.step = step;
+  metrics.warmup = step <= run_.request.warmup;
+  metrics.loss = loss_sum / (static_cast<double>(run_.layout.microbatches) * run_.plan.data);
+  metrics.step_time_s = seconds;
   metrics.gradient_norm = std::sqrt(squared_norm);
   metrics.learning_rate = notes.learning_rate;
   metrics.loss_scale = notes.loss_scale;
   metrics.skipped = notes.skipped;
-  metrics.epoch = trainer_->epoch();
-  unreported_ = {metrics};
-  return stop;
+  metrics.epoch = epoch;
+  return metrics;
+}
+
+// Every rank takes the reports of the same steps at the same step, so that all learn of a stop together.
+void TrainingRun::take_reports(std::size_t pending) {
+  for (const LaggingReports::Whole& whole : reports_->take(pending)) {
+    stop_ |= whole.stop;
+    if (log_)
+      unreported_.push_back(metrics_of(whole.step, whole.loss_sum, whole.squared_norm, whole.seconds, whole.notes, whole.epoch));
+  }
+}
+
+// True if ranks meet behind this step: passes of the next one do not begin before.
+bool TrainingRun::ends_after(std::int64_t step) const {
+  const auto due = [&](int every) { return every > 0 && step % every == 0; };
+  return !reports_ || stop_ || step >= run_.request.warmup + run_.request.steps ||
+         (!run_.request.checkpoint.empty() && due(run_.request.checkpoint_every)) ||
+         due(run_.experiment.scenario.training.evaluate_every);
 }
 
 // All ranks: the loss of held-out data, reported together with the last step.
@@ -151,7 +175,7 @@ void TrainingRun::evaluate() {
   for (const std::string& bytes : transport_.all_gather(packed({.loss_sum = mine}), deadline_, "the end of an evaluation"))
     sum += unpacked(bytes).loss_sum;
   const double loss = sum / (static_cast<double>(steps) * run_.layout.microbatches * run_.plan.data);
-  for (StepMetrics& metrics : unreported_) metrics.validation_loss = loss;
+  if (!unreported_.empty()) unreported_.back().validation_loss = loss;
 }
 
 void TrainingRun::report() {
@@ -166,6 +190,11 @@ std::string TrainingRun::checkpoint() {
 }
 
 bool TrainingRun::next() {
+  if (reports_) take_reports(idle_ ? 0 : 1);
+  if (!idle_) {
+    if (transport_.rank() == 0) report_launcher(kStepMark);
+    return true;
+  }
   const bool stop = synchronise();
   const bool done = step_ >= run_.request.warmup + run_.request.steps;
   const bool writes = !run_.request.checkpoint.empty() && last_checkpoint_ != step_;
@@ -191,11 +220,19 @@ bool TrainingRun::next() {
 }
 
 StepResult TrainingRun::step() {
-  StepResult result = trainer_->step(step_);
+  const Clock::time_point began = std::exchange(ended_, {});
+  const bool rolled = !idle_;
+  idle_ = ends_after(step_ + 1);
+  StepResult result = trainer_->step(step_, idle_);
+  if (rolled) reports_->set_skipped(trainer_->skipped_before());
   ++step_;
   stepped_ = true;
   loss_sum_ = result.loss_sum;
-  seconds_ = std::chrono::duration<double>(Clock::now() - result.started).count();
+  ended_ = Clock::now();
+  seconds_ = std::chrono::duration<double>(ended_ - (rolled ? began : result.started)).count();
+  if (!idle_)
+    reports_->post(step_, {stop_requested(), loss_sum_, trainer_->notes().squared_norm, seconds_}, trainer_->notes(),
+                   trainer_->epoch());
   report();  // of the step before: now nobody waits for this rank
   return result;
 }

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "exec/engine/training/lagging_reports.hpp"
 #include "exec/engine/training/metrics_log.hpp"
 #include "exec/engine/training/trainer.hpp"
 
@@ -28,6 +29,10 @@ class TrainingRun {
 
  private:
   bool synchronise();
+  bool ends_after(std::int64_t step) const;
+  StepMetrics metrics_of(std::int64_t step, double loss_sum, double squared_norm, double seconds, const StepNotes& notes,
+                         std::optional<double> epoch) const;
+  void take_reports(std::size_t pending);
   void evaluate();
   std::string checkpoint();
   void report_start(const std::string& folder, bool some_passed_over) const;
@@ -42,7 +47,12 @@ class TrainingRun {
   std::int64_t last_checkpoint_ = -1;    // step
   double loss_sum_ = 0, seconds_ = 0;    // this rank's, of the last step
   bool stepped_ = false;                 // in this process
-  std::vector<StepMetrics> unreported_;  // rank 0: at most one
+  std::vector<StepMetrics> unreported_;  // rank 0
+  // Without a flush between steps: what replaces the ranks' meeting between two steps.
+  std::unique_ptr<LaggingReports> reports_;
+  bool idle_ = true;         // no pass of the next step has run
+  bool stop_ = false;        // all ranks know that some rank wants to stop
+  Clock::time_point ended_;  // the last step
 };
 
 }  // namespace panpipe::exec
