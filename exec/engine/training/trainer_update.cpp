@@ -1,0 +1,191 @@
+// The update behind a step's gradients: what ranks decide together, and what they take back.
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/_foreach_copy.h>
+#include <ATen/ops/_foreach_mul.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <tuple>
+
+#include "base/error.hpp"
+#include "exec/engine/training/gradient_dump.hpp"
+#include "exec/engine/training/learning_rate.hpp"
+#include "exec/engine/training/trainer.hpp"
+
+namespace panpipe::exec {
+
+// Everything after the gradients: what all ranks must decide together, they decide from the same numbers in the same order.
+void Trainer::update(std::int64_t step_index, StepResult& result) {
+  const at::NoGradGuard no_graph;
+  const TrainingRequest& training = run_.experiment.scenario.training;
+  const double scale = scaler_.scale();
+  notes_ = {};
+  notes_.loss_scale = scale;
+  notes_.learning_rate = learning_rate(run_.experiment.scenario.optimizer, training, at_.updates);
+  if (!run_.request.dump_gradients.empty() && step_index + 1 == run_.request.warmup + run_.request.steps)
+    dump_gradients(*this, scale, run_.request.dump_gradients);
+  if (versions_) versions_->advance();
+
+  double factor = 1 / scale;
+  if (decides() || !run_.request.metrics.empty()) {
+    worker_.read_losses(result);  // which end the run in better words than the norm of what came of them
+    notes_.squared_norm = counted_squared_norm();
+  }
+  if (numbers_) {
+    unchecked_.emplace(Unchecked{step_index, scale, numbers_->post({notes_.squared_norm}), Undo(changed_by_update())});
+  } else if (decides()) {
+    std::string mine(sizeof(double), '\0');
+    std::memcpy(mine.data(), &notes_.squared_norm, sizeof(double));
+    double total = 0;
+    for (const std::string& part : transport_.all_gather(mine, deadline_, "the norm of the gradients")) {
+      double value = 0;
+      std::memcpy(&value, part.data(), sizeof(double));
+      total += value;
+    }
+    factor *= clipping_of(total, scale, step_index, notes_.skipped);
+  }
+  notes_.squared_norm /= scale * scale;
+  if (notes_.skipped || run_.experiment.scenario.optimizer.name == "none") return;
+
+  Span span;
+  span.device = transport_.rank();
+  span.lane = Lane::Compute;
+  span.action.kind = ActionKind::Opt;
+  SpanLog& spans = worker_.spans();
+  const SpanLog::Moment start = spans.now();
+  apply(factor);
+  spans.note(std::move(span), start, {spans.now()});
+  if (sharded_) sharded_->updated();
+  ++at_.updates;
+}
+
+bool Trainer::decides() const { return run_.experiment.scenario.training.clip_gradients > 0 || scaler_.dynamic(); }
+
+// By what gradients are multiplied, besides 1 / scale; the same on all ranks.
+double Trainer::clipping_of(double total, double scale, std::int64_t step_index, bool& skipped) {
+  const double most = run_.experiment.scenario.training.clip_gradients;
+  skipped = scaler_.dynamic() && !std::isfinite(total);
+  scaler_.update(skipped, step_index);
+  if (most <= 0 || skipped) return 1;
+  const double norm = std::sqrt(total) / scale;
+  if (!std::isfinite(norm))
+    throw NoAnswer(fmt::format("step {}: the norm of the gradients is {}; they cannot be clipped", step_index + 1, norm));
+  return std::min(1.0, most / (norm + 1e-6));  // as torch.nn.utils.clip_grad_norm_
+}
+
+// And by the forwards behind it.
+std::vector<at::Tensor> Trainer::changed_by_update() const {
+  std::vector<at::Tensor> changed;
+  for (const std::size_t i : updated_) {
+    const int root = gradients_.roots()[i];
+    if (!parameters_.masters().at(root).is_alias_of(parameters_.trained().at(root)))
+      changed.push_back(parameters_.masters().at(root));
+  }
+  for (const int root : gradients_.roots()) changed.push_back(parameters_.trained().at(root));
+  for (std::size_t u = 0; u < updated_.size(); ++u)
+    for (std::size_t kind = 0; kind < optimizer_->state_names(u).size(); ++kind) changed.push_back(optimizer_->state(kind, u));
+  for (const auto& [root, buffer] : parameters_.buffers())
+    if (run_.graph().tensors[root].written) changed.push_back(buffer);
+  return changed;
+}
+
+// When all norms are there: true if the update was the right one. Else it is taken back, and made as it should have been.
+bool Trainer::update_stands() {
+  skipped_before_ = false;
+  if (!unchecked_) return true;
+  const at::NoGradGuard no_graph;
+  double total = 0;
+  for (const std::vector<double>& row : numbers_->wait(unchecked_->norms, deadline_, "the norm of the gradients"))
+    total += row[0];
+  const double clipping = clipping_of(total, unchecked_->scale, unchecked_->step, skipped_before_);
+  const Unchecked last = std::move(*unchecked_);
+  unchecked_.reset();
+  if (!skipped_before_ && clipping == 1) {
+    if (last.loss) refuse_loss(last.loss->first, last.loss->second);
+    return true;
+  }
+  last.before.restore();
+  if (run_.experiment.scenario.optimizer.name == "none") return true;
+  optimizer_->set_updates(--at_.updates);
+  if (skipped_before_) return false;
+  apply(clipping);  // gradients were multiplied by 1 / scale before
+  ++at_.updates;
+  return false;
+}
+
+void Trainer::begin_step() {
+  gradients_.begin_step();
+  worker_.set_loss_scale(scaler_.scale());
+}
+
+void Trainer::apply(double factor) {
+  std::vector<at::Tensor> gradients;
+  for (const std::size_t i : updated_) gradients.push_back(gradients_.of(i));
+  if (factor != 1 && !gradients.empty()) at::_foreach_mul_(gradients, factor);
+  optimizer_->step(gradients, at_.updates);
+  if (sharded_) return;
+  std::vector<at::Tensor> copies, masters;
+  for (const std::size_t i : updated_) {
+    const at::Tensor& value = parameters_.trained().at(gradients_.roots()[i]);
+    const at::Tensor& master = parameters_.masters().at(gradients_.roots()[i]);
+    if (value.scalar_type() == master.scalar_type()) continue;
+    copies.push_back(value.detach());
+    masters.push_back(master);
+  }
+  if (!copies.empty()) at::_foreach_copy_(copies, masters);
+  if (run_.plan.zero == 1) share_updates();
+}
+
+// ZeRO 1: each member of a shard group has updated its share; one message per member and element type brings it to the others, of
+// experts to those that hold the same.
+void Trainer::share_updates() {
+  struct Share {
+    PendingPtr pending;
+    at::Tensor flat;
+    std::vector<at::Tensor> values;
+    bool mine;
+  };
+  std::vector<Share> shares;
+  // of experts, by whom, of which type: the same order on all of a group
+  std::map<std::tuple<bool, int, at::ScalarType>, std::pair<const Group*, std::vector<at::Tensor>>> updated;
+  for (std::size_t i = 0; i < owner_.size(); ++i) {
+    if (owner_[i] < 0) continue;
+    const int root = gradients_.roots()[i];
+    const at::Tensor value = parameters_.trained().at(root).detach();
+    auto& [group, values] = updated[{run_.graph().tensors[root].experts, owner_[i], value.scalar_type()}];
+    group = &*gradients_.shard_group(i);
+    values.push_back(value);
+  }
+  for (auto& [key, entry] : updated) {
+    auto& [group, values] = entry;
+    const int root = group->ranks[std::get<int>(key)];
+    Share share{nullptr, {}, std::move(values), root == transport_.rank()};
+    std::vector<at::Tensor> rows;
+    std::int64_t elements = 0;
+    for (const at::Tensor& value : share.values) {
+      elements += value.numel();
+      if (share.mine) rows.push_back(value.reshape({-1}));
+    }
+    share.flat = share.mine ? at::cat(rows) : at::empty({elements}, share.values.front().options());
+    share.pending = transport_.broadcast(share.flat, root, *group);
+    shares.push_back(std::move(share));
+  }
+  for (Share& share : shares) {
+    share.pending->wait(deadline_, "the updated parameters of the other replicas");
+    if (share.mine) continue;
+    std::vector<at::Tensor> parts;
+    std::int64_t offset = 0;
+    for (const at::Tensor& value : share.values) {
+      parts.push_back(share.flat.narrow(0, offset, value.numel()).view(value.sizes()));
+      offset += value.numel();
+    }
+    at::_foreach_copy_(share.values, parts);
+  }
+}
+
+}  // namespace panpipe::exec
