@@ -170,7 +170,7 @@ std::vector<MeasuredOperator> measure_operators(const OperatorGraph& graph, cons
     WeightCopies copies(autocast.value_or(at::kFloat));
     if (autocast)
       for (const int tensor : program.lowered_weights()) copies.add(parameters.tensor(tensor));
-    const CallContext context{seed, 0, autocast, {}, autocast ? &copies : nullptr};
+    const CallContext context{.seed = seed, .autocast = autocast, .copies = autocast ? &copies : nullptr};
     for (int repetition = -1; repetition < repetitions; ++repetition) {  // one to warm up
       std::vector<at::Tensor> values, leaves;
       for (const int tensor : program.inputs()) {
