@@ -12,6 +12,16 @@ namespace {
 
 constexpr std::size_t kPieces = 8;  // of a stage's weights, with activations in between
 
+void check_one_host(const Lowering& lowering) {
+  const std::vector<Device>& devices = lowering.scenario.cluster.devices;
+  const auto node = [&](int device) { return devices[static_cast<std::size_t>(device)].node; };
+  for (const int device : lowering.plan.devices)
+    if (node(device) != node(lowering.plan.devices.front()))
+      throw fault_at(lowering.scenario, "offload.parameters",
+                     "weights that come for the turn of a stage lie in the memory of one host, and the devices have several",
+                     "use one node, or replicas with 'parallel: {zero: 3}'");
+}
+
 }  // namespace
 
 HostTraffic::HostTraffic(Lowering& lowering, int rank)
@@ -24,7 +34,10 @@ HostTraffic::HostTraffic(Lowering& lowering, int rank)
   chain_of_.resize(lowering.stages.size());
   for (std::size_t c = 0; c < lowering.plan.schedule.chains.size(); ++c)
     for (const int stage : lowering.plan.schedule.chains[c]) chain_of_[stage] = c;
-  if (streams_weights(lowering.scenario, lowering.plan)) turns_ = weight_turns(row_);
+  if (streams_weights(lowering.scenario, lowering.plan)) {
+    check_one_host(lowering);
+    turns_ = weight_turns(row_);
+  }
   pieces_.assign(turns_.size(), 0);
   last_piece_.assign(turns_.size(), -1);
   last_pass_.assign(turns_.size(), -1);
