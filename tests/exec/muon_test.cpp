@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <tuple>
+
 #include "costmodel/prediction/experiment.hpp"
 #include "exec/engine/run/run.hpp"
 #include "exec/engine/training/optimizer.hpp"
@@ -23,6 +25,14 @@ const std::string kMuon = "optimizer: {name: muon, learning_rate: 0.002, update_
 std::string with_zero(std::string scenario, int data, int zero) {
   const std::string plain = fmt::format("data: {}}}", data);
   return scenario.replace(scenario.find(plain), plain.size(), fmt::format("data: {}, zero: {}}}", data, zero));
+}
+
+std::string with_tensor(std::string scenario, int tensor) {
+  const std::string parallel = "parallel: {", devices = "devices: ";
+  scenario.replace(scenario.find(parallel), parallel.size(), fmt::format("parallel: {{tensor: {}, ", tensor));
+  const std::size_t count = scenario.find(devices) + devices.size(), end = scenario.find(',', count);
+  const int before = std::stoi(scenario.substr(count, end - count));
+  return scenario.replace(count, end - count, std::to_string(before * tensor));
 }
 
 // Five steps leave singular values near 1 (0.68 to 1.13 for this polynomial), whatever they were.
@@ -105,6 +115,36 @@ TEST(Muon, LayersOverReplicasChangeNothing) {
   }
 }
 
+// Tensor-parallel ranks hold rows or columns of a matrix, and of fused query, key and value a part of each. Each gathers the
+// whole and takes its part of the update.
+TEST(Muon, TensorRanksStepTheWholeMatrix) {
+  const Trained one = train(small_gpt(1, 1, 4, kMuon), 3);
+  for (const auto& [pipeline, data, zero] : {std::tuple(1, 1, 0), {2, 1, 0}, {1, 2, 0}, {1, 2, 1}}) {
+    SCOPED_TRACE(fmt::format("tensor 2 x pipeline {} x data {}, zero {}", pipeline, data, zero));
+    expect_equal(train(with_zero(with_tensor(small_gpt(pipeline, data, 4 / data, kMuon), 2), data, zero), 3), one, 0.02);
+  }
+}
+
+// Blockwise a rank steps its shard alone: another update.
+TEST(Muon, ShardsAreSteppedAloneWhereAsked) {
+  const std::string whole = with_tensor(small_gpt(1, 1, 4, kMuon), 2);
+  std::string blockwise = whole;
+  blockwise.replace(blockwise.find("epsilon"), 0, "tensor_mode: blockwise, ");
+  EXPECT_NE(train(blockwise, 2).losses[1], train(whole, 2).losses[1]);
+}
+
+// Under ZeRO 2 and 3 a replica holds some elements of a matrix, some replica none of it. All gather it.
+TEST(Muon, DividedGradientsAndParametersChangeNothing) {
+  for (const auto& [pipeline, data, tensor] : {std::tuple(1, 2, 1), {2, 2, 1}, {1, 4, 1}, {1, 2, 2}}) {
+    const std::string plain = with_tensor(small_gpt(pipeline, data, 4 / data, kMuon), tensor);
+    const Trained whole = train(plain, 3);
+    for (const int zero : {2, 3}) {
+      SCOPED_TRACE(fmt::format("pipeline {} x data {} x tensor {}, zero {}", pipeline, data, tensor, zero));
+      expect_equal(train(with_zero(plain, data, zero), 3), whole, 0.02);
+    }
+  }
+}
+
 // Written on two pipeline ranks of two replicas that divide the matrices, gone on with on one rank, and the other way round.
 TEST(Muon, ChecksInAndOutOnAnyRanks) {
   const std::string one = small_gpt(1, 1, 4, kMuon), four = with_zero(small_gpt(2, 2, 2, kMuon), 2, 1);
@@ -113,6 +153,9 @@ TEST(Muon, ChecksInAndOutOnAnyRanks) {
   const auto whole = resumed(one, one);
   expect_close(resumed(four, one), whole, 0.02);
   expect_close(resumed(one, four), whole, 0.02);
+  const std::string divided = with_zero(with_tensor(small_gpt(1, 2, 2, kMuon), 2), 2, 3);
+  expect_close(resumed(divided, one), whole, 0.02);
+  expect_close(resumed(one, divided), whole, 0.02);
 }
 
 TEST(Muon, WhatTheExecutorLacksIsRefusedByName) {
@@ -120,15 +163,14 @@ TEST(Muon, WhatTheExecutorLacksIsRefusedByName) {
   const auto fault = [&](const std::string& scenario) {
     return test::fault_of([&] { const PreparedRun run(quiet(folder.write("s.yaml", scenario), 1)); });
   };
-  EXPECT_THAT(fault(with_zero(small_gpt(1, 2, 2, kMuon), 2, 2)),
-              HasSubstr("the executor's Muon steps whole matrices, and zero 2 gives the replicas parts of them"));
   EXPECT_THAT(fault(small_gpt(1, 1, 1, "optimizer: soap\n")), HasSubstr("the executor has no soap: it is predicted and not run"));
   EXPECT_THAT(fault(small_gpt(1, 1, 1, "optimizer: shampoo\n")), HasSubstr("the executor has no shampoo"));
-  std::string tensor = small_gpt(1, 1, 1, kMuon);
-  const std::string parallel = "parallel: {";
-  tensor.replace(tensor.find(parallel), parallel.size(), parallel + "tensor: 2, ");
-  tensor.replace(tensor.find("devices: 1"), 10, "devices: 2");
-  EXPECT_THAT(fault(tensor), HasSubstr("tensor-parallel ranks hold parts of them"));
+  std::string layers = with_tensor(small_gpt(1, 1, 1, kMuon), 2);
+  layers.replace(layers.find("epsilon"), 0, "tensor_mode: layers, ");
+  EXPECT_THAT(fault(layers), HasSubstr("each step the whole matrix, or each its shard"));
+  std::string shared = with_zero(small_gpt(1, 2, 2, kMuon), 2, 2);
+  shared.replace(shared.find("epsilon"), 0, "sharding: layers, ");
+  EXPECT_THAT(fault(shared), HasSubstr("under zero 2 the executor's replicas each step all matrices"));
 }
 
 }  // namespace

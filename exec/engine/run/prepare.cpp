@@ -66,23 +66,27 @@ void check_formats(const Scenario& scenario) {
                    "run without workload.lora and workload.frozen; an exported model may have frozen parameters");
 }
 
-// Optimizers of matrices: the executor has Muon, on whole matrices.
+// Optimizers of matrices: the executor has Muon, and gathers a matrix whose parts lie on several ranks.
 void check_matrices(const Scenario& scenario, const Plan& plan) {
   const OptimizerRequest& optimizer = scenario.optimizer;
   if (!steps_matrices(optimizer.name)) return;
   if (!executes_matrices(optimizer.name))
     throw fault_at(scenario, "optimizer", fmt::format("the executor has no {}: it is predicted and not run", optimizer.name),
                    "run with muon or adamw; estimate, simulate and plan know it");
-  if (plan.tensor > 1)
+  const MatrixTensorMode mode = optimizer.tensor_mode;
+  if (plan.tensor > 1 && mode != MatrixTensorMode::Duplicated && mode != MatrixTensorMode::Blockwise)
+    throw fault_at(scenario, "optimizer.tensor_mode",
+                   "the executor's tensor-parallel ranks each step the whole matrix, or each its shard",
+                   "run with tensor_mode duplicated, which has the same result; estimate, simulate and plan know the others");
+  if (plan.experts_apart() && plan.expert_tensor_group() > 1)
+    throw fault_at(scenario, "parallel.expert_tensor", "the executor's Muon steps whole matrices, and ranks share each expert's",
+                   "run with parallel.expert_tensor 1");
+  const bool exchanges = plan.exchanges();
+  if (exchanges && divides_parameters(plan) && matrix_sharding(scenario, plan.zero) != MatrixSharding::Gathered)
     throw fault_at(scenario, "optimizer",
-                   "the executor's Muon steps whole matrices, and tensor-parallel ranks hold parts of them",
-                   "run with parallel.tensor 1; estimate, simulate and plan know optimizer.tensor_mode");
-  if (divides_parameters(plan))
-    throw fault_at(
-        scenario, "optimizer",
-        fmt::format("the executor's Muon steps whole matrices, and zero {} gives the replicas parts of them", plan.zero),
-        "run with parallel.zero 0 or 1; estimate, simulate and plan know optimizer.sharding");
-  if (plan.exchanges()) (void)matrix_sharding(scenario, plan.zero);
+                   fmt::format("under zero {} the executor's replicas each step all matrices, which they gather", plan.zero),
+                   "run with optimizer.sharding gathered, which has the same result, or with parallel.zero 0 or 1");
+  if (exchanges) (void)matrix_sharding(scenario, plan.zero);
 }
 
 // Steps without a flush between them.

@@ -8,6 +8,7 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/lerp.h>
 #include <ATen/ops/mm.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
@@ -17,8 +18,10 @@
 
 namespace panpipe::exec {
 
-Optimizer::Optimizer(const OptimizerRequest& request, std::vector<at::Tensor> parameters)
-    : request_(request), parameters_(std::move(parameters)) {
+Optimizer::Optimizer(const OptimizerRequest& request, std::vector<at::Tensor> parameters, std::vector<MatrixParts> parts)
+    : request_(request), parameters_(std::move(parameters)), parts_(std::move(parts)) {
+  PANPIPE_CHECK(parts_.empty() || parts_.size() == parameters_.size(), "parts of every parameter");
+  parts_.resize(parameters_.size());
   state_.resize(state_names(request).size());
   for (auto& values : state_)
     for (const at::Tensor& parameter : parameters_) values.push_back(at::zeros_like(parameter));
@@ -36,14 +39,7 @@ void Optimizer::step(const std::vector<at::Tensor>& gradients, double learning_r
   if (parameters_.empty() || request_.name == "none") return;
   const at::NoGradGuard no_graph;
   if (request_.name == "muon") {
-    for (std::size_t i = 0; i < parameters_.size(); ++i) {
-      if (parameters_[i].dim() == 2) {
-        step_matrix(parameters_[i], gradients[i], state_[0][i], learning_rate);
-        continue;
-      }
-      for (std::int64_t e = 0; e < parameters_[i].size(0); ++e)
-        step_matrix(parameters_[i].select(0, e), gradients[i].select(0, e), state_[0][i].select(0, e), learning_rate);
-    }
+    for (std::size_t i = 0; i < parameters_.size(); ++i) step_matrix(i, gradients[i], learning_rate);
     return;
   }
   if (request_.name == "adam" || request_.name == "adamw") {
@@ -81,16 +77,23 @@ void Optimizer::step(const std::vector<at::Tensor>& gradients, double learning_r
   }
 }
 
-// As torch/optim/_muon.py, _single_tensor_muon.
-void Optimizer::step_matrix(const at::Tensor& parameter, const at::Tensor& gradient, const at::Tensor& momentum,
-                            double learning_rate) const {
+// As torch/optim/_muon.py, _single_tensor_muon. The momentum is element by element, so that each part has its own.
+void Optimizer::step_matrix(std::size_t i, const at::Tensor& gradient, double learning_rate) const {
+  const at::Tensor &parameter = parameters_[i], &momentum = state_[0][i];
   momentum.lerp_(gradient, 1 - request_.momentum);
-  const at::Tensor update =
-      newton_schulz(request_.nesterov ? at::lerp(gradient, momentum, request_.momentum) : momentum, request_.newton_schulz_steps);
-  const double scale =
-      update_scale(request_.update_scale, static_cast<double>(parameter.size(0)), static_cast<double>(parameter.size(1)));
+  at::Tensor update = request_.nesterov ? at::lerp(gradient, momentum, request_.momentum) : momentum;
+  if (parts_[i].whole) update = parts_[i].whole(update);
+  const auto rows = static_cast<double>(update.size(-2)), columns = static_cast<double>(update.size(-1));
+  if (update.dim() == 2) {
+    update = newton_schulz(update, request_.newton_schulz_steps);
+  } else {
+    std::vector<at::Tensor> experts;
+    for (const at::Tensor& expert : update.unbind(0)) experts.push_back(newton_schulz(expert, request_.newton_schulz_steps));
+    update = at::stack(experts);
+  }
+  if (parts_[i].part) update = parts_[i].part(update);
   parameter.mul_(1 - learning_rate * request_.weight_decay);
-  parameter.add_(update, -learning_rate * scale);
+  parameter.add_(update, -learning_rate * update_scale(request_.update_scale, rows, columns));
 }
 
 at::Tensor newton_schulz(const at::Tensor& matrix, int steps) {

@@ -8,14 +8,15 @@
 #include <vector>
 
 #include "costmodel/scenario/training.hpp"
+#include "exec/engine/training/whole_matrices.hpp"
 
 namespace panpipe::exec {
 
 class Optimizer {
  public:
   // `parameters` are updated in place; they share memory with the model's parameters, or are its fp32 masters. Muon's are
-  // matrices, or [experts, rows, columns].
-  Optimizer(const OptimizerRequest& request, std::vector<at::Tensor> parameters);
+  // matrices, or [experts, rows, columns], or what `parts` makes such of; `parts` is empty, or has an entry for each parameter.
+  Optimizer(const OptimizerRequest& request, std::vector<at::Tensor> parameters, std::vector<MatrixParts> parts = {});
 
   // One gradient per parameter, of its shape and element type.
   void step(const std::vector<at::Tensor>& gradients, double learning_rate);
@@ -29,11 +30,11 @@ class Optimizer {
   std::int64_t state_bytes() const;
 
  private:
-  void step_matrix(const at::Tensor& parameter, const at::Tensor& gradient, const at::Tensor& momentum,
-                   double learning_rate) const;
+  void step_matrix(std::size_t parameter, const at::Tensor& gradient, double learning_rate) const;
 
   OptimizerRequest request_;
   std::vector<at::Tensor> parameters_;
+  std::vector<MatrixParts> parts_;              // per parameter
   std::vector<std::vector<at::Tensor>> state_;  // by name, then parameter
   std::int64_t updates_ = 0;
 };

@@ -69,7 +69,17 @@ Roots roots_that_match(const OperatorGraph& graph, const Roots& trained, const S
                   instead, likely));
 }
 
+OptimizerRequest request_for(OptimizerRequest request, const ParameterNumbers& numbers) {
+  request.weight_decay = numbers.weight_decay;
+  if (steps_matrices(request.name) && !numbers.matrix) request.name = "adamw";  // what is no matrix
+  return request;
+}
+
 }  // namespace
+
+std::vector<std::string> state_names(OptimizerRequest request, const ParameterNumbers& numbers) {
+  return Optimizer::state_names(request_for(std::move(request), numbers));
+}
 
 std::map<int, ParameterNumbers> parameter_numbers(const OperatorGraph& graph, const Scenario& scenario) {
   const OptimizerRequest& optimizer = scenario.optimizer;
@@ -105,7 +115,8 @@ std::map<int, ParameterNumbers> parameter_numbers(const OperatorGraph& graph, co
 }
 
 GroupedOptimizer::GroupedOptimizer(const OptimizerRequest& request, const TrainingRequest& training,
-                                   const std::vector<at::Tensor>& parameters, const std::vector<ParameterNumbers>& numbers)
+                                   const std::vector<at::Tensor>& parameters, const std::vector<ParameterNumbers>& numbers,
+                                   const std::vector<MatrixParts>& parts)
     : request_(request), training_(training) {
   PANPIPE_CHECK(parameters.size() == numbers.size(), "numbers of every parameter");
   std::map<ParameterNumbers, std::size_t> group_of;
@@ -117,10 +128,13 @@ GroupedOptimizer::GroupedOptimizer(const OptimizerRequest& request, const Traini
   }
   for (Group& group : groups_) {
     std::vector<at::Tensor> own;
-    for (const std::size_t i : group.parameters) own.push_back(parameters[i]);
-    group.request.weight_decay = group.numbers.weight_decay;
-    if (steps_matrices(request.name) && !group.numbers.matrix) group.request.name = "adamw";  // what is no matrix
-    group.optimizer = std::make_unique<Optimizer>(group.request, std::move(own));
+    std::vector<MatrixParts> own_parts;
+    for (const std::size_t i : group.parameters) {
+      own.push_back(parameters[i]);
+      if (!parts.empty()) own_parts.push_back(parts[i]);
+    }
+    group.request = request_for(request, group.numbers);
+    group.optimizer = std::make_unique<Optimizer>(group.request, std::move(own), std::move(own_parts));
   }
 }
 

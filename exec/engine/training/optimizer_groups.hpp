@@ -26,12 +26,15 @@ struct ParameterNumbers {
 // InputError at a pattern that matches no parameter's name.
 std::map<int, ParameterNumbers> parameter_numbers(const OperatorGraph& graph, const Scenario& scenario);
 
+// Optimizer::state_names of a parameter with these numbers.
+std::vector<std::string> state_names(OptimizerRequest request, const ParameterNumbers& numbers);
+
 // One optimizer per set of numbers, with the interface of a single one.
 class GroupedOptimizer {
  public:
-  // `parameters` as for Optimizer, with the numbers of each.
+  // `parameters` and `parts` as for Optimizer, with the numbers of each.
   GroupedOptimizer(const OptimizerRequest& request, const TrainingRequest& training, const std::vector<at::Tensor>& parameters,
-                   const std::vector<ParameterNumbers>& numbers);
+                   const std::vector<ParameterNumbers>& numbers, const std::vector<MatrixParts>& parts = {});
 
   // One gradient per parameter; `update`: number of the update, for the learning-rate curve.
   void step(const std::vector<at::Tensor>& gradients, std::int64_t update);

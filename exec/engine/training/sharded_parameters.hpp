@@ -64,6 +64,7 @@ class ShardedParameters : public ParameterGate, public ParameterPlacement {
   // True if this rank is in the shard group that counts where each parameter must count only once.
   bool counts() const { return place_.replica < members_; }
   std::size_t member() const { return member_; }
+  const panpipe::exec::Group& shard_group() const { return group_; }
   // Number of the parameter's elements on each member; empty if it is not divided.
   std::vector<std::int64_t> lengths(int root) const { return shards_.pieces(place_.position, root); }
   // This rank's elements of it.

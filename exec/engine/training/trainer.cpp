@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/error.hpp"
+#include "costmodel/cost/matrix_optimizer.hpp"
 #include "exec/engine/connect_ranks.hpp"
 #include "exec/engine/run/deadline.hpp"
 #include "exec/engine/stage/autocast_region.hpp"
@@ -135,17 +136,25 @@ void Trainer::refuse_loss(int microbatch, double loss) const {
 void Trainer::make_optimizer() {
   owner_ = run_.plan.zero == 1 ? dealt(gradients_, parameters_) : std::vector<int>(gradients_.roots().size(), -1);
   const std::map<int, ParameterNumbers> numbers = parameter_numbers(run_.graph(), run_.experiment.scenario);
+  const Scenario& scenario = run_.experiment.scenario;
+  if (steps_matrices(scenario.optimizer.name))
+    matrices_ =
+        std::make_unique<WholeMatrices>(run_.graph(), run_.plan, scenario.optimizer.tensor_mode == MatrixTensorMode::Blockwise,
+                                        transport_, deadline_, sharded_.get());
   std::vector<at::Tensor> masters;
   std::vector<ParameterNumbers> own;
+  std::vector<MatrixParts> parts;
   for (std::size_t i = 0; i < owner_.size(); ++i) {
     if (owner_[i] >= 0 && owner_[i] != own_share(i)) continue;
-    if (sharded_ && gradients_.of(i).numel() == 0) continue;
+    const int root = gradients_.roots()[i];
+    // Who holds nothing of a matrix still gathers it with the others.
+    if (sharded_ && gradients_.of(i).numel() == 0 && !numbers.at(root).matrix) continue;
     updated_.push_back(i);
-    masters.push_back(parameters_.masters().at(gradients_.roots()[i]));
-    own.push_back(numbers.at(gradients_.roots()[i]));
+    masters.push_back(parameters_.masters().at(root));
+    own.push_back(numbers.at(root));
+    parts.push_back(matrices_ && own.back().matrix ? matrices_->parts(root) : MatrixParts{});
   }
-  const Scenario& scenario = run_.experiment.scenario;
-  optimizer_ = std::make_unique<GroupedOptimizer>(scenario.optimizer, scenario.training, masters, own);
+  optimizer_ = std::make_unique<GroupedOptimizer>(scenario.optimizer, scenario.training, masters, own, parts);
 }
 
 int Trainer::replica_of(int root) const {
@@ -246,9 +255,10 @@ std::vector<NamedState> Trainer::optimizer_state() const {
   constexpr std::size_t kMostKinds = 3;  // of state of one parameter
   const std::map<int, std::vector<int>> holders = holders_of(run_.graph(), run_.layout, run_.plan);
   if (sharded_) {  // alike on all members, whether they hold a part or not
-    const std::vector<std::string> kinds = Optimizer::state_names(run_.experiment.scenario.optimizer);
+    const std::map<int, ParameterNumbers> numbers = parameter_numbers(run_.graph(), run_.experiment.scenario);
     for (std::size_t i = 0, u = 0; i < gradients_.roots().size(); ++i) {
       const int root = gradients_.roots()[i];
+      const std::vector<std::string> kinds = state_names(run_.experiment.scenario.optimizer, numbers.at(root));
       const bool held = u < updated_.size() && updated_[u] == i;
       for (std::size_t kind = 0; kind < kinds.size(); ++kind)
         state.push_back(state_of(root, run_.graph().tensors[root].name + "." + kinds[kind],

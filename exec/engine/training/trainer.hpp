@@ -19,6 +19,7 @@
 #include "exec/engine/training/sharded_parameters.hpp"
 #include "exec/engine/training/training_data.hpp"
 #include "exec/engine/training/undo.hpp"
+#include "exec/engine/training/whole_matrices.hpp"
 #include "exec/engine/worker.hpp"
 
 namespace panpipe::exec {
@@ -128,6 +129,7 @@ class Trainer {
   Gradients gradients_;
   std::unique_ptr<WeightVersions> versions_;  // nullptr if passes run with the latest weights
   LossScaler scaler_;
+  std::unique_ptr<WholeMatrices> matrices_;  // nullptr where the optimizer steps none
   std::unique_ptr<GroupedOptimizer> optimizer_;
   std::vector<int> owner_;            // per parameter of gradients_: index of the replica that updates it, -1 = all
   std::vector<std::size_t> updated_;  // parameters that this rank updates

@@ -1,0 +1,67 @@
+#include "exec/engine/training/whole_matrices.hpp"
+
+#include <ATen/ops/cat.h>
+#include <ATen/ops/zeros.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "exec/engine/tensor_parallel_shards.hpp"
+
+namespace panpipe::exec {
+
+WholeMatrices::WholeMatrices(const OperatorGraph& graph, const Plan& plan, bool blockwise, Transport& transport,
+                             Clock::duration deadline, const ShardedParameters* sharded)
+    : graph_(graph), plan_(plan), transport_(transport), deadline_(deadline), sharded_(sharded) {
+  if (plan.tensor == 1 || blockwise) return;
+  std::set<std::vector<int>> wanted;
+  for (int rank = 0; rank < transport.size(); ++rank) wanted.insert(group_of(plan, Among::Tensor, rank));
+  const std::vector<int> own = group_of(plan, Among::Tensor, transport.rank());
+  for (const std::vector<int>& ranks : wanted) {
+    const Group made = transport.make_group(ranks);
+    if (ranks == own) tensor_ = made;
+  }
+}
+
+// The parts of all members, flat, one behind another. Parts of unequal length travel with padding.
+at::Tensor WholeMatrices::gathered(int root, const at::Tensor& part, const Group& group,
+                                   const std::vector<std::int64_t>& lengths) const {
+  const std::int64_t longest = *std::max_element(lengths.begin(), lengths.end());
+  const auto member = std::find(group.ranks.begin(), group.ranks.end(), transport_.rank()) - group.ranks.begin();
+  const at::Tensor all = at::zeros({longest * static_cast<std::int64_t>(lengths.size())}, part.options());
+  all.narrow(0, member * longest, part.numel()).copy_(part.reshape({-1}));
+  transport_.all_gather(all, group)->wait(deadline_, fmt::format("the update of {}", graph_.tensors[root].name));
+  std::vector<at::Tensor> parts;
+  for (std::size_t m = 0; m < lengths.size(); ++m)
+    parts.push_back(all.narrow(0, static_cast<std::int64_t>(m) * longest, lengths[m]));
+  return at::cat(parts);
+}
+
+MatrixParts WholeMatrices::parts(int root) const {
+  const Tensor& parameter = graph_.tensors[root];
+  const bool by_elements = sharded_ != nullptr && !sharded_->lengths(root).empty();
+  const bool by_shards = tensor_ && is_sharded(parameter) && !parameter.experts;
+  if (!by_elements && !by_shards) return {};
+  const std::vector<std::int64_t> shape(parameter.shape.begin(), parameter.shape.end());
+  MatrixParts made;
+  made.whole = [this, root, shape, by_elements, by_shards](const at::Tensor& part) {
+    const at::Tensor shard =
+        by_elements ? gathered(root, part, sharded_->shard_group(), sharded_->lengths(root)).view(shape) : part;
+    if (!by_shards) return shard;
+    const std::size_t members = tensor_->ranks.size();
+    const at::Tensor all = gathered(root, shard, *tensor_, std::vector<std::int64_t>(members, shard.numel()));
+    std::vector<at::Tensor> shards;
+    for (const int holder : first_holders(graph_.tensors[root], plan_))
+      shards.push_back(part_of(all, static_cast<std::size_t>(holder), members).view(shape));
+    return whole_of(graph_.tensors[root], shards);
+  };
+  made.part = [this, root, by_elements, by_shards](const at::Tensor& whole) {
+    const int device = device_of_position(plan_, transport_.rank());
+    const at::Tensor shard = by_shards ? shard_of(graph_.tensors[root], whole, device, plan_) : whole;
+    return by_elements ? sharded_->own_part(root, shard) : shard;
+  };
+  return made;
+}
+
+}  // namespace panpipe::exec
