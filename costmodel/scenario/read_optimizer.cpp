@@ -433,7 +433,7 @@ void read_offload(MapReader& reader, Scenario& scenario) {
               fmt::format("parameters of replicas come from the host as they are gathered, block by block, and zero is {}",
                           scenario.degrees.zero),
               "state 'parallel: {zero: 3}', or leave offload.parameters out");
-  else if (offload.parameters && scenario.degrees.zero < 3 && !offload.optimizer && scenario.optimizer.name != "none")
+  else if (offload.parameters && scenario.degrees.zero < 3 && !offload.on_host_step() && scenario.optimizer.name != "none")
     log.error(*map.find("parameters"), "gradients go to the weights in the host's memory, and the optimizer is on the devices",
               "state 'offload: {optimizer: cpu, parameters: cpu}', or leave offload.parameters out");
   else if (offload.parameters && scenario.degrees.zero >= 3 && !replicas)
