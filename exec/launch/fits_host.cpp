@@ -39,11 +39,8 @@ Scenario on_processors(Scenario scenario) {
 // Times are not asked for.
 class HostCosts final : public ModelCosts {
  public:
-  HostCosts(const CostModel& model, const Degrees& degrees) : ModelCosts(model, degrees), model_(model) {}
-  const WorkloadCost& workload(int device_type) const override { return model_.units(device_type); }
-
- private:
-  const CostModel& model_;
+  using ModelCosts::ModelCosts;
+  const WorkloadCost& workload(int site) const override { return units(site); }
 };
 
 // As roughly as an estimate is: "11.2 GiB", "380 MiB".
