@@ -134,6 +134,8 @@ Schedule apply_memory_options(Schedule schedule, const ScheduleOptions& options,
   if (!validated) return schedule;
   if (rolling_of(schedule) == Rolling::Stale)
     throw InputError(fmt::format("option 'post_validation' is for schedules that flush, which {} does not", schedule.name));
+  if (schedule.vocabulary_barriers > 0)
+    throw InputError("options 'post_validation' and 'vocabulary' do not go together: passes of a cut vocabulary end with a flush");
   for (Row& row : schedule.order)
     if (row.empty() || row.back().kind != ActionKind::Opt) row.push_back({.kind = ActionKind::Opt});
   schedule.empty_cells.clear();
