@@ -8,16 +8,25 @@
 #include "base/index.hpp"
 #include "costmodel/workload/operator_table.hpp"
 #include "exec/engine/slices/slice_graph.hpp"
+#include "schedule/rolling.hpp"
 
 namespace panpipe::exec {
 namespace {
 
-void check_alike(const OperatorGraph& whole, const OperatorGraph& part) {
+// The executor runs each length's graph over the same parameters and messages.
+void check_alike(const Scenario& scenario, const Plan& plan, const OperatorGraph& whole, const OperatorGraph& part) {
+  const auto refuse = [&](const char* why) {
+    throw fault_at(scenario, "batch.lengths", why, "run sequences of one length; estimate, simulate and plan know more");
+  };
   const auto same_target = [](const Operator& a, const Operator& b) { return a.target == b.target; };
-  PANPIPE_CHECK(
-      whole.tensors.size() == part.tensors.size() &&
-          std::equal(whole.operators.begin(), whole.operators.end(), part.operators.begin(), part.operators.end(), same_target),
-      "graphs of one model that differ in length have the same operators");
+  if (whole.tensors.size() != part.tensors.size() ||
+      !std::equal(whole.operators.begin(), whole.operators.end(), part.operators.begin(), part.operators.end(), same_target))
+    refuse("some layers of the model have other operators in short sequences than in long ones (windows, chosen keys)");
+  if (rolling_of(plan.schedule) != Rolling::Stale) return;
+  for (std::size_t t = 0; t < whole.tensors.size(); ++t)  // versions are of whole parameters
+    if (whole.tensors[t].requires_gradient && whole.tensors[t].role == TensorRole::Parameter &&
+        whole.tensors[t].shape != part.tensors[t].shape)
+      refuse("positions are learned for each place of a sequence, and steps without a flush hold two versions of them");
 }
 
 }  // namespace
@@ -35,7 +44,7 @@ std::vector<MicrobatchLength> microbatch_lengths(const Experiment& experiment, c
   const double mean = tokens / static_cast<double>(plan.lengths.size());
   for (std::size_t length = 0; length < shapes.size(); ++length) {
     const OperatorGraph& graph = *experiment.model.of_length(static_cast<int>(length)).source().graph;
-    check_alike(*experiment.workload.graph, graph);
+    check_alike(scenario, plan, *experiment.workload.graph, graph);
     MicrobatchLength& made = lengths.emplace_back();
     made.graph = &graph;
     made.loss_weight = shapes[length].tokens() / mean;

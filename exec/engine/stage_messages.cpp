@@ -36,7 +36,8 @@ StageMessages::StageMessages(const OperatorGraph& graph, const Plan& plan, const
 const Tensor& StageMessages::tensor_of(const Message& message, std::size_t number, int slice) const {
   const OperatorGraph* graph = &graph_;
   if (!of_length_.empty()) {
-    const int microbatch = layout_.microbatch_of_step(message.from, slice / layout_.splits);
+    const int of_step = slice / layout_.splits % (layout_.microbatches / layout_.chains);  // of steps in a row too
+    const int microbatch = layout_.microbatch_of_step(message.from, of_step);
     graph = of_length_[static_cast<std::size_t>(plan_.length_of(place_.replica, microbatch))];
   }
   return graph->tensors[static_cast<std::size_t>(message.tensors[number])];
@@ -171,9 +172,10 @@ std::vector<at::Tensor> StageMessages::take_gradients(const Action& action, cons
   return gradients;
 }
 
-void StageMessages::give_outputs(const Action& action, const std::vector<int>& tensors, const std::vector<at::Tensor>& values) {
+void StageMessages::give_outputs(const Action& action, const std::vector<int>& tensors, const std::vector<at::Tensor>& values,
+                                 bool evaluates) {
   for (const int index : range(action.stage).outgoing) {
-    if (!message(index).forth) continue;
+    if (!message(index).forth || (evaluates && !range(message(index).to).runs_forward)) continue;
     std::vector<at::Tensor> sent;
     for (const int tensor : message(index).tensors) sent.push_back(values[position_in(tensors, tensor)]);
     give(index, action, false, sent);

@@ -33,7 +33,9 @@ class StageMessages {
   // outputs, summed over consumers (undefined if none flows).
   std::vector<at::Tensor> take_inputs(const Action& action, const std::vector<int>& tensors);
   std::vector<at::Tensor> take_gradients(const Action& action, const std::vector<int>& tensors);
-  void give_outputs(const Action& action, const std::vector<int>& tensors, const std::vector<at::Tensor>& values);
+  // `evaluates`: nobody runs a backward, so stages that run backwards alone get nothing.
+  void give_outputs(const Action& action, const std::vector<int>& tensors, const std::vector<at::Tensor>& values,
+                    bool evaluates = false);
   void give_gradients(const Action& action, const std::vector<int>& tensors, const std::vector<at::Tensor>& values);
   // Takes an activation that no pass will read: its forward runs again.
   void drop(int message, int slice);

@@ -34,6 +34,7 @@ void Worker::forget_forwards(StepResult& result) {
   sequences_.clear();
   noted_.clear();
   result.loss_sum = 0;
+  if (copies_) copies_->refresh();  // of the weights that stand
 }
 
 // The order's forward passes alone: they depend on one another as in the whole order, so they end as it does. No two are woven,
@@ -71,7 +72,7 @@ double Worker::evaluate(std::int64_t round, const DataSource& data) {
     const Steps steps = stage.evaluate(
         layout_.slice_index(action), context, [&] { return take_inputs(action, sample); },
         [&](const std::vector<at::Tensor>& outputs) {
-          messages_.give_outputs(action, stage.outputs(), outputs);
+          messages_.give_outputs(action, stage.outputs(), outputs, true);
           if (!layout_.stages[action.stage].has_loss) return;
           const double share = loss_share(action);
           if (share > 0 && groups_.member(Among::Tensor) == 0)

@@ -57,6 +57,7 @@ const std::vector<Case>& cases() {
       {"selective", 2, 1, 1, "recompute: selective\n"},
       {"offload", 2, 1, 1, "schedule: {name: 1f1b, offload: full}\n"},
       {"several stages", 2, 1, 1, "schedule: {name: interleaved-1f1b, stages_per_rank: 2}\n"},
+      {"stages of one way", 2, 1, 1, "schedule: {name: roundpipe, forward_slots: 1, backward_slots: 3}\n"},
   };
   return all;
 }

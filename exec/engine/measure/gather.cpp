@@ -151,7 +151,8 @@ Timeline gather_timeline(const PreparedRun& run, Transport& transport, const std
   const bool rolls = rolling_of(run.plan.schedule) != Rolling::None;  // then a step takes from the end of the one before it
   for (std::size_t s = 0; s < steps.size(); ++s) {
     whole_steps.push_back(whole(ranks, s, static_cast<double>(run.layout.microbatches) * run.plan.data));
-    if (rolls && s > 0) whole_steps[s].duration = std::max(0.0, whole_steps[s].end - whole_steps[s - 1].end);
+    if (rolls && s > 0 && whole_steps[s].zero < whole_steps[s - 1].end)  // else ranks waited for each other in between
+      whole_steps[s].duration = std::max(0.0, whole_steps[s].end - whole_steps[s - 1].end);
     timeline.steps.push_back({whole_steps.back().loss, Duration(whole_steps.back().duration)});
     times.emplace_back(whole_steps.back().duration, s);
   }

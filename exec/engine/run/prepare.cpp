@@ -90,6 +90,16 @@ void check_matrices(const Scenario& scenario, const Plan& plan) {
 }
 
 // Steps without a flush between them.
+// A stage that runs backwards alone makes its forward again, and would update running statistics a second time.
+void check_ways(const Scenario& scenario, const Plan& plan, const OperatorGraph& graph) {
+  if (ways_of_stages(plan.schedule).empty()) return;
+  const auto written = [](const Tensor& tensor) { return tensor.role == TensorRole::Buffer && tensor.written; };
+  if (std::any_of(graph.tensors.begin(), graph.tensors.end(), written))
+    throw fault_at(scenario, "schedule",
+                   fmt::format("the model has running statistics, which the executor does not keep under {}", plan.schedule.name),
+                   "run with another schedule");
+}
+
 void check_rolling(const Scenario& scenario, const Plan& plan) {
   if (rolling_of(plan.schedule) == Rolling::None) return;
   if (divides_parameters(plan))
@@ -148,6 +158,7 @@ PreparedRun::PreparedRun(RunRequest asked)
                    "leave the option vocabulary out; estimate and simulate know it");
   check_matrices(scenario, plan);
   check_rolling(scenario, plan);
+  check_ways(scenario, plan, *experiment.workload.graph);
   (void)microbatch_lengths(experiment, plan);  // or throws
   if (plan.context > 1) {
     whole = of_whole_sequences(scenario);
