@@ -37,9 +37,11 @@ RowParts parts_of(const Row& row) {
   const auto ahead = std::count_if(row.begin(), first_backward, is(ActionKind::F)) - 1;
   RowParts parts;
   auto next = row.begin();
-  for (; next != first_backward; ++next) {
-    if (next->kind == ActionKind::F && std::ssize(parts.head) == ahead) break;
-    if (next->kind == ActionKind::F) parts.head.emplace_back();
+  for (std::ptrdiff_t forwards = 0; next != first_backward; ++next) {
+    const bool forward = next->kind == ActionKind::F;
+    if (forward && forwards == ahead) break;
+    if (parts.head.empty() || (forward && forwards > 0)) parts.head.emplace_back();
+    forwards += forward;
     parts.head.back().push_back(*next);
   }
   // From the end: so many backwards as forwards are ahead.
@@ -85,7 +87,7 @@ int staleness(Rolling rolling) { return rolling == Rolling::Stale ? 1 : 0; }
 
 std::vector<Action> step_row(const Schedule& schedule, int rank, bool from_idle, bool drains) {
   Row row = schedule.order[static_cast<std::size_t>(rank)];
-  if (!row.empty() && row.back().kind == ActionKind::Opt) row.pop_back();
+  while (!row.empty() && row.back().kind == ActionKind::Opt) row.pop_back();
   if (rolling_of(schedule) != Rolling::Stale) return row;
   return stale_row(row, microbatches_of_chain(schedule), from_idle, drains);
 }

@@ -36,7 +36,7 @@ void make_stages(Lowering& lowering) {
   const Plan& plan = lowering.plan;
   PANPIPE_CHECK(plan.stages.size() == static_cast<std::size_t>(plan.schedule.stages), "a plan has one entry per stage");
   lowering.rank_stages.resize(plan.pipeline);
-  lowering.steps = std::max(1, steps_in(plan.schedule.order.front()));
+  lowering.steps = rolling_of(plan.schedule) == Rolling::None ? 1 : std::max(1, steps_in(plan.schedule.order.front()));
   for (int s = 0; s < plan.schedule.stages; ++s) {
     const StagePlan& stage = plan.stages[s];
     StageInfo info;
@@ -57,7 +57,7 @@ void make_stages(Lowering& lowering) {
     for (std::size_t path = 0; path < plan.schedule.chains.size(); ++path)
       if (const auto& chain = plan.schedule.chains[path]; std::find(chain.begin(), chain.end(), s) != chain.end())
         info.first_microbatch =
-            plan.schedule.microbatches / static_cast<int>(plan.schedule.chains.size()) * static_cast<int>(path);
+            lowering.microbatches_of_step() / static_cast<int>(plan.schedule.chains.size()) * static_cast<int>(path);
     const std::size_t slices = at(plan.schedule.splits * lowering.lengths());
     info.programs.assign(slices, none);
     info.memory.resize(slices);
@@ -192,6 +192,14 @@ Plan rolled_plan(const Scenario& scenario, const Plan& plan) {
         fmt::format("steps without a flush between them ({}) are predicted with ZeRO 0 and 1, whose replicas hold whole "
                     "gradients, not with ZeRO {}",
                     plan.schedule.name, plan.zero));
+  if (streams_weights(scenario, plan))
+    throw fault_at(scenario, "offload.parameters",
+                   fmt::format("weights that come for a turn are updated when all gradients are there, with a flush, which {} "
+                               "does not have",
+                               plan.schedule.name),
+                   "leave offload.parameters out, or take a schedule with a flush");
+  if (plan.schedule.vocabulary_barriers > 0)
+    throw fault_at(scenario, "schedule", "passes of a cut vocabulary end with a flush", "leave OPT out of the order");
   Plan all = plan;
   all.schedule = rolled(plan.schedule, steps_to_roll(plan.schedule));
   return all;

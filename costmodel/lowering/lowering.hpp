@@ -186,7 +186,8 @@ struct Lowering {
   }
   // Of the microbatch of a pass, or of what it hands over.
   int length_of(const Action& action) const {
-    return plan.length_of(replica, stage(action.stage).first_microbatch + action.microbatch);
+    const int of_chain = microbatches_of_step() / static_cast<int>(plan.schedule.chains.size());
+    return plan.length_of(replica, stage(action.stage).first_microbatch + action.microbatch % of_chain);
   }
   std::size_t slice_of(const Action& action) const {
     return at(length_of(action) * plan.schedule.splits + std::max<int>(action.split, 0));

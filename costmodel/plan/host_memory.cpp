@@ -36,10 +36,14 @@ std::vector<Bytes> hosted_state(const Scenario& scenario, const Plan& plan, cons
   const int zero = zero_in_effect(scenario.framework, plan);
   const ModelCosts costs(model, plan);
   const auto share = [&](int stage, const Degrees& of) { return zero >= stage ? of.shard_group() : 1; };
+  // Sums of gradients are whole below ZeRO 2; what goes to a step of the host is divided as that step is.
+  const double gradients = hosted.gradients ? costs.reduced_bytes() : 0;
   const double optimizer = (hosted.on_host_step() ? checkpoint_bytes_per_parameter(scenario) : streamed_state_bytes(scenario)) +
-                           (hosted.on_host_step() || hosted.gradients ? costs.reduced_bytes() : 0);
+                           (hosted.on_host_step() && !hosted.gradients ? costs.reduced_bytes() : 0);
   const double weights = hosted.parameters ? static_cast<double>(size_of(compute_dtype(scenario.precision)).base()) : 0;
-  const auto bytes_each = [&](const Degrees& of) { return optimizer / share(1, of) + weights / share(3, of); };
+  const auto bytes_each = [&](const Degrees& of) {
+    return optimizer / share(1, of) + gradients / share(2, of) + weights / share(3, of);
+  };
   const double others = bytes_each(plan), experts = bytes_each(degrees_of_experts(plan));
   std::vector<double> sums(scenario.cluster.node.size(), 0);
   const bool streams = streams_weights(scenario, plan);  // one copy for all ranks

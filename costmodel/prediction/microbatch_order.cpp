@@ -44,7 +44,7 @@ class OrderSearch {
     double missing = 0;
     for (const DeviceTimeline& device : memory_of_ranks(graph, times))
       if (device.limit > Bytes(0)) missing = std::max(missing, static_cast<double>((device.peak - device.limit).base()));
-    return {missing, to_duration(step_end(times)).base()};
+    return {missing, to_duration(step_time(graph, times)).base()};
   }
 
   bool consider(const std::vector<int>& lengths) {

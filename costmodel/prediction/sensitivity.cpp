@@ -200,7 +200,7 @@ std::string_view name_of(Direction direction) {
 }
 
 Sensitivity sensitivity_of(const TaskGraph& graph, const TaskTimes& times) {
-  const double step = step_end(times).base();
+  const double step = step_time(graph, times).base(), steps = step > 0 ? step_end(times).base() / step : 1;  // in a row
   Sensitivity result{};
   if (!(step > 0)) return result;
   PathTime path = Walk(graph, times).run();
@@ -210,9 +210,9 @@ Sensitivity sensitivity_of(const TaskGraph& graph, const TaskTimes& times) {
   for (std::size_t d = 0; d < kDirections && covered > 0; ++d) result[d] = path.of[d] / covered;
   part(result, Direction::Everything) = 1;
   const double exposed = exposed_communication(graph, times, graph.device(busiest_rank(graph), 0, 0));
-  const double hidden = std::max(0.0, collective_time(graph) - to_ticks(Duration(exposed)).base());
+  const double hidden = std::max(0.0, collective_time(graph) / steps - to_ticks(Duration(exposed)).base());
   part(result, Direction::Exposure) = std::log1p(hidden / step);
-  part(result, Direction::Synchronisation) = std::log1p(path.hidden_launches / step);
+  part(result, Direction::Synchronisation) = std::log1p(path.hidden_launches / (steps * step));
   return result;
 }
 

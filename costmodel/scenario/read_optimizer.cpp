@@ -178,7 +178,7 @@ const std::vector<BoundKey<HostedState>>& offload_rows() {
                              .meaning = "first blocks of the model whose kept activations go to the host's memory while other "
                                         "blocks run, and come back",
                              .page = page,
-                             .example = "all"}},
+                             .example = "8"}},
       bound(&HostedState::block_inputs, fixed,
             {.name = "block_inputs", .meaning = "`cpu`: so do the inputs of every block alone", .page = page}),
       BoundKey<HostedState>{{.name = "activations",

@@ -42,8 +42,10 @@ class Printer {
     for (const ResolvedValue& value : scenario_.resolved) {
       const std::string top = value.path.substr(0, value.path.find_first_of(".["));
       if (root.find(top) != nullptr) continue;
+      // A preset that is named has the year of its software; one that nobody named is of the newest.
+      const bool unnamed = top == "framework" && value.origin.starts_with("default");
       if (top == value.path)
-        out_ += line(0, fmt::format("{}: {}", top, scalar_text(value.value)), value.origin);
+        out_ += line(0, fmt::format("{}{}: {}", unnamed ? "# " : "", top, scalar_text(value.value)), value.origin);
       else
         groups[top].push_back(&value);
     }

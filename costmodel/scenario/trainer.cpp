@@ -229,7 +229,15 @@ const Trainer& trainer_of(const Scenario& scenario) {
     Trainer any;
     any.tensor = any.context = any.expert = any.cuts_layers = any.orders_from_files = any.replica_ranks_adjacent = true;
     any.recomputes_by_stage = any.offloads_activations = any.offloads_blocks = true;
-    any.offloads = {{{true, false}, {0, 1, 2, 3}}, {{false, true}, {3}}, {{true, true}, {3}}};
+    for (const bool gradients : {false, true})
+      for (const bool streams : {false, true})
+        for (const bool optimizer : {false, true})
+          for (const bool parameters : {false, true}) {
+            HostedState state{optimizer, parameters};
+            state.streams = streams;
+            state.gradients = gradients;
+            any.offloads.push_back({state, parameters ? std::vector<int>{3} : std::vector<int>{0, 1, 2, 3}});
+          }
     any.zero = any.zero_with_pipeline = any.zero_in_groups = {0, 1, 2, 3};
     any.recompute = {Recompute::None, Recompute::Selective, Recompute::Full};
     using Kind = RecomputedKind;

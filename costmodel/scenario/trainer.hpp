@@ -27,7 +27,8 @@ struct TrainerOffload {
   HostedState state;
   std::vector<int> zero;  // where there are several replicas
   bool allows(const HostedState& hosted) const {
-    return state.optimizer == hosted.optimizer && state.parameters == hosted.parameters && !hosted.streams && !hosted.gradients;
+    return state.optimizer == hosted.optimizer && state.parameters == hosted.parameters && state.streams == hosted.streams &&
+           state.gradients == hosted.gradients;
   }
 };
 

@@ -84,6 +84,7 @@ double step_period(const std::vector<Interval>& compute_spans) {
 }
 
 double step_period(const Timeline& timeline) {
+  if (const auto rolled = rolled_steps(timeline)) return rolled->period();
   RankSpans ranks;
   for (const Span& span : timeline.spans)
     if (span.lane == Lane::Compute) ranks.add(span.device, {span.start.base(), span.end.base()});
@@ -91,6 +92,7 @@ double step_period(const Timeline& timeline) {
 }
 
 double step_period(const TaskGraph& graph, const TaskTimes& times) {
+  if (const auto rolled = rolled_steps(graph, times)) return rolled->period();
   RankSpans ranks;
   for (std::size_t t = 0; t < graph.tasks.size(); ++t)
     if (graph.tasks[t].lane == Lane::Compute)

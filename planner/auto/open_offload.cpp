@@ -94,6 +94,8 @@ std::vector<Place> places_of(const Experiment& experiment, OpenOffload open, std
 // Whether plans whose weights come for a turn are searched too.
 bool streams_too(const Scenario& scenario, OpenOffload open) {
   std::string obstacle;
+  const HostedState& stated = scenario.offload;
+  if (stated.streams || stated.gradients || stated.streams_activations()) return false;  // not together with those
   return open.parameters && state_obstacle(scenario).empty() && has_host_paths(scenario, obstacle) &&
          trainer_of(scenario).runs_schedule("roundpipe");
 }

@@ -10,6 +10,7 @@
 #include "schedule/cells.hpp"
 #include "schedule/order_building.hpp"
 #include "schedule/rolling.hpp"
+#include "schedule/walk.hpp"
 
 namespace panpipe {
 namespace {
@@ -119,6 +120,9 @@ Schedule with_memory_actions(Schedule schedule, const ScheduleOptions& options, 
   if (schedule.vocabulary_barriers > 0)
     throw InputError(
         "options 'recompute' and 'offload' place no actions among the passes of a vocabulary that is cut over the stages");
+  if (!ways_of_stages(schedule).empty())
+    throw InputError(fmt::format(
+        "options 'recompute' and 'offload' are for stages that run forwards and backwards; {} has others", schedule.name));
   if (!check_schedule(schedule).empty()) return schedule;  // the caller's own check reports what is wrong
   if (recompute.any) schedule = add_recompute(schedule, costs, recompute.stages);
   if (offload == "none") return schedule;
@@ -135,7 +139,8 @@ Schedule apply_memory_options(Schedule schedule, const ScheduleOptions& options,
   if (rolling_of(schedule) == Rolling::Stale)
     throw InputError(fmt::format("option 'post_validation' is for schedules that flush, which {} does not", schedule.name));
   if (schedule.vocabulary_barriers > 0)
-    throw InputError("options 'post_validation' and 'vocabulary' do not go together: passes of a cut vocabulary end with a flush");
+    throw InputError(
+        "options 'post_validation' and 'vocabulary' do not go together: passes of a cut vocabulary end with a flush");
   for (Row& row : schedule.order)
     if (row.empty() || row.back().kind != ActionKind::Opt) row.push_back({.kind = ActionKind::Opt});
   schedule.empty_cells.clear();

@@ -10,6 +10,7 @@
 #include "costmodel/lowering/pass_lanes.hpp"
 #include "costmodel/scenario/scenario.hpp"
 #include "costmodel/timeline/step_time.hpp"
+#include "schedule/rolling.hpp"
 #include "validation/runs/run_cluster.hpp"
 #include "validation/runs/run_scenario.hpp"
 
@@ -36,7 +37,7 @@ std::vector<RankEnds> compute_ends(const TaskGraph& graph, const CompiledGraph& 
 // Where passes have no fixed duration there is no table of costs: such rows are lowered each time. Ticks.
 double lowered_step(const TaskGraph& graph, bool rolling) {
   const TaskTimes times = estimate_times(graph);
-  return rolling ? step_period(graph, times) : step_end(times).base();
+  return rolling ? step_period(graph, times) : step_time(graph, times).base();
 }
 
 }  // namespace
@@ -56,7 +57,7 @@ struct FitRow::Prepared {
     const CostModel costs = model(start);
     plan = make_plan(scenario, costs);
     const TaskGraph graph = lower(scenario, plan, costs);
-    fixed = durations_are_fixed(graph);
+    fixed = durations_are_fixed(graph) && rolling_of(plan.schedule) == Rolling::None;
     if (!fixed) return;
     CompiledGraph compiled = compile(graph);
     ends = compute_ends(graph, compiled);
