@@ -1,5 +1,7 @@
 """Faster devices and more work: which of two steps is longer."""
 
+import re
+
 from base import (
     ROUNDED,
     Finding,
@@ -17,7 +19,7 @@ from base import (
 )
 from base import short
 from generator import chance
-from program import Call, drop, get, put
+from program import ROOT, Call, drop, get, put
 from shipped import numbers, scaled, with_calibration, with_framework
 
 # The pieces of a woven group are put in order one by one, the least advanced member first: another ratio of their times may give
@@ -154,6 +156,15 @@ class MoreMemory(Property):
         return same_step(program, calls, 0, ("peak_memory_bytes", "fits") if fitted else ("peak_memory_bytes",))
 
 
+UNSTATED_LAUNCH_US = 32.9  # kUnstatedLaunch of costmodel/cost/launch.hpp: presets are relative to it
+
+
+def launch_of_preset(name):
+    text = (ROOT / f"scenarios/frameworks/{name}.yaml").read_text(encoding="utf-8") if name else ""
+    stated = re.search(r"^launch: \{value: ([\d.]+) us", text, re.MULTILINE)
+    return float(stated[1]) if stated else UNSTATED_LAUNCH_US
+
+
 class LaunchFloor(Property):
     name = "launch-floor"
     claim = (
@@ -180,6 +191,7 @@ class LaunchFloor(Property):
         launches = sum(unit["count"] * unit[part]["launches"] for unit in device["units"] for part in parts)
         value, unit = device["calibration"]["values"]["launch"].split()
         seconds = float(value) * {"us": 1e-6, "ms": 1e-3, "ns": 1e-9}[unit]
+        seconds *= launch_of_preset(get(scenario, "framework")) / UNSTATED_LAUNCH_US
         floor = launches * seconds * get(scenario, "batch.microbatches") / ranks(scenario)[0]
         step = program.answer(call).step
         if step < floor * (1 - ROUNDED):

@@ -34,6 +34,7 @@ Loader.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(r"[-+]?\d+$"), 
 # Scenarios in which each key is looked for, until one has it: what stands in place of the others decides which keys a map has.
 GPT = str(ROOT / "scenarios/examples/gpt2-large-rtx3090x8.yaml")
 FORMS = {
+    "batch": ["batch.lengths={samples: [512], tokens: 512}"],
     "cluster": ["cluster={devices: 8, memory: 24 GiB, link: {}}", "cluster={device: {file: a100-80g-sxm}, devices_per_node: 8}"],
     "workload": [
         "workload={model: vit}",
@@ -43,7 +44,9 @@ FORMS = {
         "workload={pt2: x}",
         "workload={config: {}}",
     ],
-    "schedule": [f"schedule.name={name}" for name in ("interleaved-1f1b", "pfeife", "seq-1f1b", "zb-auto", "auto-memory", "roundpipe")]
+    "schedule": [
+        f"schedule.name={name}" for name in ("interleaved-1f1b", "pfeife", "seq-1f1b", "zb-auto", "auto-memory", "roundpipe")
+    ]
     + ["schedule={csv: x}"],
     "optimizer": ["optimizer={name: adamw}", "optimizer={name: momentum}"],
 }

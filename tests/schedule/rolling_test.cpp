@@ -122,6 +122,13 @@ TEST(Rolling, AFewStepsHaveThePeriodOfMany) {
   }
 }
 
+// A row is one step, however often its end states an update.
+TEST(Rolling, OneUpdateEndsARow) {
+  Schedule once = make_schedule("1f1b", 2, 2, {{"post_validation", "true"}}), twice = once;
+  for (Row& row : twice.order) row.push_back(row.back());
+  EXPECT_EQ(text_of(rolled(twice, 2).order[0]), text_of(rolled(once, 2).order[0]));
+}
+
 TEST(Rolling, RefusesWhatNeedsMoreVersions) {
   try {
     make_schedule("pipedream-2bw", 4, 3);

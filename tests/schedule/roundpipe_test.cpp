@@ -154,6 +154,12 @@ TEST(RoundPipe, NamesTheSizesThatItHasNoOrderFor) {
   }
 }
 
+// What leaves a stage after its forward would come back to a stage that has none.
+TEST(RoundPipe, MovesNoActivationsByActions) {
+  for (const char* option : {"offload", "recompute"})
+    EXPECT_THROW(make_schedule("roundpipe", 4, 8, {{option, "full"}}), InputError) << option;
+}
+
 // Only a chain whose last stages have no forward, and whose first have no backward, goes on behind its turn.
 TEST(WaysOfStages, AMissingPassStaysAFault) {
   Schedule schedule = make_schedule("roundpipe", 4, 4, {{"forward_slots", "1"}, {"backward_slots", "3"}});

@@ -362,6 +362,9 @@ Metrics distinct_figures() {
   run.time_p10_s = 9e5;
   run.time_p90_s = 2e6;
   run.cost = 99.5;
+  figures.period_s = 1.2;
+  figures.first_step_s = 2.2;
+  figures.staleness = 1;
   run.cost_p10 = 89.5;
   run.cost_p90 = 199.5;
   run.currency = "EUR";
@@ -386,7 +389,7 @@ TEST(ResultDocument, EveryMetricIsReadBackAsItWasWritten) {
     for (const Metric& metric : metric_table())
       if (metric.is_in_result_of(kind)) expected.emplace_back(metric.name, metric.of_step(figures));
     EXPECT_EQ(again.metrics, expected);
-    EXPECT_EQ(again.metrics.size(), kind == TimelineKind::Estimated ? 35U : kind == TimelineKind::Simulated ? 36U : 17U);
+    EXPECT_EQ(again.metrics.size(), kind == TimelineKind::Estimated ? 38U : kind == TimelineKind::Simulated ? 39U : 20U);
     EXPECT_EQ(again.currency, kind == TimelineKind::Measured ? "" : "EUR");
     ASSERT_EQ(again.per_device.size(), 2U);
     for (std::size_t d = 0; d < 2; ++d) {
