@@ -68,7 +68,7 @@ TEST(Heading, NamesADefaultFramework) {
               HasSubstr(degrees + "framework megatron; global"));
   const Outcome check = panpipe("check " + small("{model: llama2-7b, layers: 8}"));
   EXPECT_THAT(check.out, StartsWith("# llama2-7b (8 layers, hidden 4096, 1.881 B" + where + "# " + degrees));
-  EXPECT_THAT(check.out, testing::ContainsRegex("\nframework: flash-attn +# default for llama\n"));
+  EXPECT_THAT(check.out, testing::ContainsRegex("\n# framework: flash-attn +# default for llama\n"));
 }
 
 // Devices written in place have no framework.
