@@ -235,6 +235,7 @@ void batch_transfers(Lowering& lowering);
 
 // tasks.cpp: the tasks of every rank, in lane order.
 void make_tasks(Lowering& lowering);
+// optimizer_step.cpp: the program of a rank's update, with what its copies between device and host make it longer.
 std::int32_t add_optimizer_program(Lowering& lowering, int rank);
 
 // matrix_step.cpp: matrices that a rank's optimizer steps whole, on the replica that has most of them to do.

@@ -1,18 +1,15 @@
 // The tasks of every rank: its row of the schedule on the compute lane, exchanges between replicas on the data lane, offloads on
 // the copy lane, and the optimizer at the end.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <utility>
 
 #include "base/error.hpp"
 #include "base/index.hpp"
 #include "costmodel/cluster/host_path.hpp"
-#include "costmodel/cost/zero_and_optimizer.hpp"
 #include "costmodel/lowering/host_traffic.hpp"
 #include "costmodel/lowering/lowering.hpp"
+#include "costmodel/lowering/part_gathers.hpp"
 #include "schedule/rolling.hpp"
 
 namespace panpipe {
@@ -35,11 +32,14 @@ PassSlot slot_of(ActionKind kind) {
 class RankTasks {
  public:
   RankTasks(Lowering& lowering, int rank)
-      : lowering_(lowering), rank_(rank), reductions_(rank_reductions(lowering, rank)), host_(lowering, rank) {}
+      : lowering_(lowering),
+        rank_(rank),
+        reductions_(rank_reductions(lowering, rank)),
+        gathers_(lowering, lowering.plan.schedule.order[rank], reductions_),
+        host_(lowering, rank) {}
 
   void make() {
     const auto& row = lowering_.plan.schedule.order[rank_];
-    find_gathers(row);
     std::size_t group_end = 0;  // position after the current group
     for (std::size_t position = 0; position < row.size(); ++position) {
       const Action& action = row[position];
@@ -49,10 +49,10 @@ class RankTasks {
       }
       if (position >= group_end) {
         group_end = position + std::max<std::size_t>(1, action.group_size);
-        for (std::size_t member = position; member < group_end && !in_parts_[position]; ++member) add_gather(row[member]);
+        for (std::size_t member = position; member < group_end && !gathers_.in_parts(position); ++member) add_gather(row[member]);
         begin_cell(row, position);
       }
-      if (in_parts_[position]) {
+      if (gathers_.in_parts(position)) {
         add_parts(action, contains(reductions_.stages_ending_at[position], action.stage));
         continue;
       }
@@ -81,8 +81,7 @@ class RankTasks {
     add_vocabulary_lane(lowering_, rank_);
     add_optimizer();
     for (const int stage : lowering_.stages_of_rank(rank_))
-      if (!contains(gathered_first_, stage) &&
-          add_collective(ActionKind::Unshard, stage, flows_of(stage).update, last_pass_) >= 0)
+      if (!gathers_.wait_for_update(stage) && add_collective(ActionKind::Unshard, stage, flows_of(stage).update, last_pass_) >= 0)
         updated_ = last_collective_;
     ++steps_ended_;
   }
@@ -102,59 +101,6 @@ class RankTasks {
     return std::find(stages.begin(), stages.end(), stage) != stages.end();
   }
 
-  // A pass that is laid in parts runs alone; of those that read updated parameters (ZeRO 1 and 2) it is a stage's first.
-  bool is_in_parts(const Action& action) const {
-    if (!action.is_compute() || action.group_size != 1) return false;
-    const StageInfo& info = lowering_.stage(action.stage);
-    if (info.pass_parts[lowering_.slice_of(action)][index_of(action.kind)].ends.empty() || lowering_.rolls()) return false;
-    return lowering_.zero() >= 3 || !contains(gathered_first_, action.stage);
-  }
-
-  // The gathers that such passes of the row wait for, in order.
-  void find_gathers(const std::vector<Action>& row) {
-    int run = 0;  // of such passes, between groups
-    for (const Action& action : row) {
-      in_parts_.push_back(is_in_parts(action));
-      if (action.group_size > 1) ++run;
-      if (!in_parts_.back()) continue;
-      if (lowering_.zero() < 3) gathered_first_.push_back(action.stage);
-      bool first = true;  // of the pass
-      for (const PartTraffic& at : traffic_of(lowering_, action.stage, action.kind)) {
-        const std::vector<std::int32_t>& flows = flows_of(action.stage).group_gathers;
-        if (at.gather < 0 || flows[at.gather] < 0) continue;
-        coming_.push_back({action, flows[at.gather], first, run});
-        first = false;
-      }
-    }
-  }
-
-  // Requests the gathers of the current part and of `ahead` more. A gather starts when at most the allowed number of blocks is
-  // whole; after a group, whose members hold their own, when the pass before the last has ended.
-  void ask_for_gathers(std::size_t ahead) {
-    const std::size_t now = gathered_parts_.size(), most = gathers_in_flight();
-    const bool updated = lowering_.zero() < 3;
-    if (now == 0 || coming_[now].run != coming_[run_begin_].run) run_begin_ = now;
-    for (std::size_t next = gathers_.size(); next < std::min(now + 1 + ahead, coming_.size()); ++next) {
-      const Coming& coming = coming_[next];
-      if (!updated && coming.run != coming_[now].run) break;
-      const std::int32_t after = updated ? -1 : next >= run_begin_ + most ? gathered_parts_[next - most] : pass_before_;
-      gathers_.push_back(add_collective(ActionKind::Unshard, coming.pass.stage, coming.flow, after));
-      if (coming.first && !updated)
-        lowering_.graph.tasks[gathers_.back()].take = lowering_.stage(coming.pass.stage).gathered.at_once;
-    }
-  }
-
-  // All updated parameters are requested at the start of the step, because they have memory of their own.
-  std::size_t gathers_in_flight() const {
-    return lowering_.zero() < 3 ? coming_.size()
-                                : static_cast<std::size_t>(std::max(1, lowering_.scenario.framework.gathers_in_flight));
-  }
-  std::size_t asked_ahead() const {
-    const std::size_t most = gathers_in_flight();
-    if (lowering_.zero() < 3 || most == 0) return most;
-    return std::min(most - 1, static_cast<std::size_t>(std::max(0, lowering_.scenario.framework.gather_prefetch)));
-  }
-
   // Part by part: the gathers for the next ones, the part after its own gather, and its reduction.
   void add_parts(const Action& action, bool reduces) {
     const StageInfo& info = lowering_.stage(action.stage);
@@ -168,8 +114,9 @@ class RankTasks {
       std::int32_t gather = -1;
       const bool waits = traffic[k].gather >= 0 && flows_of(action.stage).group_gathers[traffic[k].gather] >= 0;
       if (waits) {
-        ask_for_gathers(asked_ahead());
-        gather = gathers_[gathered_parts_.size()];
+        gather = gathers_.gather_for_part(pass_before_, [&](int stage, std::int32_t flow, std::int32_t after) {
+          return add_collective(ActionKind::Unshard, stage, flow, after);
+        });
         if (!gathered && lowering_.zero() >= 3) share_gathered(action, gather);
         gathered = true;
       }
@@ -188,7 +135,7 @@ class RankTasks {
         task.gradients = gradients_made(action, info);
       }
       last_pass_ = add(task, gather);
-      if (waits) gathered_parts_.push_back(last_pass_);
+      if (waits) gathers_.part_is(last_pass_);
       if (reduces && traffic[k].reduce >= 0)
         add_collective(ActionKind::ReduceGrad, action.stage, flows_of(action.stage).group_reductions[traffic[k].reduce],
                        last_pass_);
@@ -401,6 +348,7 @@ class RankTasks {
   Lowering& lowering_;
   int rank_;
   RankReductions reductions_;
+  PartGathers gathers_;
   HostTraffic host_;
   std::map<std::pair<std::int64_t, bool>, std::int32_t> copy_programs_;  // by bytes and direction
   std::vector<int> with_gradients_;                                      // stages whose gradients exist
@@ -410,129 +358,17 @@ class RankTasks {
   std::int32_t updated_ = -1;                // the last gather of parameters, if no pass waits for it yet
   std::vector<int> ended_;                   // stages whose gradients became whole inside the current group
   std::vector<std::int32_t> whole_gathers_;  // for passes in groups, not yet used by one
-  // A gather of one part.
-  struct Coming {
-    Action pass;
-    std::int32_t flow = -1;
-    bool first = false;  // of its pass
-    int run = 0;         // of passes in parts with no group between
-  };
-  std::vector<bool> in_parts_;                // per position of the row: a pass in parts
-  std::vector<Coming> coming_;                // of all such passes
-  std::vector<std::int32_t> gathers_;         // those of `coming_` that are tasks
-  std::vector<std::int32_t> gathered_parts_;  // and the parts for which they came, as far as these are tasks
-  std::size_t run_begin_ = 0;                 // of `coming_`: the first of the run under way
-  std::vector<int> gathered_first_;           // ZeRO 1 and 2: stages whose first forward waits for updated parameters
-  std::size_t members_ = 0;                   // passes of the current cell
-  std::int32_t program_ = -1;                 // of a group
-  bool woven_ = false;                        // its members run side by side
-  std::vector<std::int32_t> cell_tasks_;      // those of its tasks that exist
-  std::int32_t last_pass_ = -1;               // the last task of the compute lane
-  std::int32_t gathered_pass_ = -1;           // the last pass of its own with gathered parameters
-  std::int32_t pass_before_ = -1;             // and the one before it
-  std::int32_t last_collective_ = -1;         // of the data lane
+  std::size_t members_ = 0;                  // passes of the current cell
+  std::int32_t program_ = -1;                // of a group
+  bool woven_ = false;                       // its members run side by side
+  std::vector<std::int32_t> cell_tasks_;     // those of its tasks that exist
+  std::int32_t last_pass_ = -1;              // the last task of the compute lane
+  std::int32_t gathered_pass_ = -1;          // the last pass of its own with gathered parameters
+  std::int32_t pass_before_ = -1;            // and the one before it
+  std::int32_t last_collective_ = -1;        // of the data lane
 };
 
 }  // namespace
-
-namespace {
-
-// Elements that a device of the rank updates.
-double updated_share(const Lowering& lowering, const HeldParameters& held) {
-  const bool divided = lowering.zero() >= 1;
-  return static_cast<double>(held.others.elements) / (divided ? lowering.plan.shard_group() : 1) +
-         static_cast<double>(held.experts.elements) / (divided ? degrees_of_experts(lowering.plan).shard_group() : 1);
-}
-
-// An optimizer in the host's memory: gradients are copied to it during the backwards that make them, the rest before the step,
-// and the updated weights are copied back after it. All devices of the plan copy at once.
-Duration copies_of_step(const Lowering& lowering, int rank, const HeldParameters& held) {
-  if (!lowering.scenario.offload.on_host_step() || held.elements() == 0) return Duration(0);
-  if (streams_weights(lowering.scenario, lowering.plan)) return Duration(0);  // they are tasks
-  const int device = lowering.device(rank);
-  const auto rate = [&](bool away) { return copy_rate(lowering, device, away, "an optimizer in the host's memory needs"); };
-  Ticks hidden(0);
-  for (const int s : lowering.stages_of_rank(rank)) {
-    const StageInfo& info = lowering.stage(s);
-    for (const auto& programs : info.programs) {  // of the longest microbatch
-      const std::int32_t backward = programs[index_of(info.weight_apart ? ActionKind::W : ActionKind::B)];
-      if (backward < 0) continue;
-      hidden += lowering.graph.programs[backward].duration;
-      break;
-    }
-  }
-  const double share = updated_share(lowering, held);
-  const auto width = static_cast<double>(size_of(compute_dtype(lowering.scenario.precision)).base());
-  const Duration down(share * lowering.costs.reduced_bytes() / rate(true).base());
-  return std::max(down - to_duration(hidden), Duration(0)) + Duration(share * width / rate(false).base());
-}
-
-// States and gradients that stream through the device, which updates them: what their copies take longer than the update.
-Duration streams_of_step(const Lowering& lowering, const HeldParameters& held, Duration update) {
-  const double states = streamed_state_bytes(lowering.scenario);
-  const double gradients = lowering.scenario.offload.gradients ? lowering.costs.reduced_bytes() : 0;
-  if (states + gradients == 0 || held.elements() == 0) return Duration(0);
-  const double share = updated_share(lowering, held);
-  const double down = share * states / stream_rate(lowering, true).base();
-  const double up = share * (states + gradients) / stream_rate(lowering, false).base();
-  return std::max(Duration(std::max(down, up)) - update, Duration(0));
-}
-
-// The whole model: of the first chain's stages.
-HeldParameters held_of_chain(const Lowering& lowering) {
-  return held_parameters(lowering, lowering.plan.schedule.chains.front());
-}
-
-}  // namespace
-
-Bandwidth stream_rate(const Lowering& lowering, bool away) {
-  const int first = lowering.plan.devices.empty() ? 0 : lowering.plan.devices.front();
-  return copy_rate(lowering, first, away, "streams from and to the host's memory need");
-}
-
-Bandwidth copy_rate(const Lowering& lowering, int device, bool away, std::string_view needed) {
-  const Cluster& cluster = lowering.scenario.cluster;
-  std::vector<int> devices = lowering.plan.devices;
-  if (devices.empty()) {
-    devices.resize(at(std::min(cluster.size(), lowering.scenario.degrees.device_count())));
-    std::iota(devices.begin(), devices.end(), 0);
-  }
-  const Bandwidth rate = shared_host_copy_bandwidth(cluster, devices, device, away);
-  if (rate > Bandwidth(0)) return rate;
-  throw fault_at(lowering.scenario, "offload",
-                 fmt::format("device '{}' has no copy_bandwidth, which {}", cluster.type_of(device).name, needed),
-                 "state it in the device file");
-}
-
-std::int32_t add_optimizer_program(Lowering& lowering, int rank) {
-  const std::vector<int>& stages = lowering.stages_of_rank(rank);
-  const int type = stages.empty() ? 0 : lowering.stage(stages.front()).site;
-  const bool streams = streams_weights(lowering.scenario, lowering.plan);  // each parameter once, wherever its stages run
-  const HeldParameters held = streams ? held_of_chain(lowering) : held_parameters(lowering, stages);
-  const int sharing = streams ? lowering.plan.pipeline : 1;  // the host steps them; a rank waits for its share
-  Duration measured(0);
-  for (const int s : stages) {
-    const StageInfo& info = lowering.stage(s);
-    if (held.matrix_elements() == 0)
-      for (int u = info.first_unit; u < info.end_unit; ++u) measured += lowering.unit(info, u).optimizer;
-  }
-  const auto by_element = [](const ParameterSums& part) {
-    return std::pair(part.elements - part.matrix_elements, part.tensors - part.matrix_tensors);
-  };
-  const auto [others, tensors] = by_element(held.others);
-  Breakdown cost = lowering.costs.optimizer(others / sharing, tensors / sharing, type);
-  if (const auto [experts, of_experts] = by_element(held.experts); experts > 0)
-    cost = cost + lowering.costs.expert_optimizer(experts / sharing, of_experts / sharing, type);
-  if (held.matrix_elements() > 0)
-    cost = cost + lowering.costs.around_update(held.others, held.experts, type) + matrix_step(lowering, rank).cost;
-  const std::int32_t made = add_plain_program(
-      lowering.graph, cost.total + measured + copies_of_step(lowering, rank, held) + streams_of_step(lowering, held, cost.total),
-      cost);
-  Program& program = lowering.graph.programs[made];
-  program.exposed_communication = to_ticks(cost.communication);
-  program.breakdown.communication = cost.communication;
-  return made;
-}
 
 void make_tasks(Lowering& lowering) {
   const Schedule& schedule = lowering.plan.schedule;
