@@ -153,8 +153,9 @@ void GlooLinks::State::release(Link& link) {
       if (link.outgoing.empty()) return;
       next = link.outgoing.front();
     }
+    bool sent = false;
     try {
-      next.work->wait(kNever);
+      sent = next.work->wait(kNever);
     } catch (const std::exception& error) {
       mailbox.broken(link.peer, first_line(error));
       const std::lock_guard hold(link.lock);
@@ -162,8 +163,9 @@ void GlooLinks::State::release(Link& link) {
       link.changed.notify_all();
       return;
     }
-    if (next.done) mailbox.set(*next.done);
+    if (sent && next.done) mailbox.set(*next.done);
     const std::lock_guard hold(link.lock);
+    if (link.closing) return;  // what was on its way has been aborted and let go
     link.outgoing.pop_front();
     link.changed.notify_all();
   }
