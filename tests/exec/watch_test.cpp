@@ -18,6 +18,7 @@
 #include "exec/engine/transport/common_end.hpp"
 #include "exec/engine/transport/deadline_watch.hpp"
 #include "exec/engine/transport/json_line.hpp"
+#include "exec/engine/transport/rank_meeting.hpp"
 #include "tests/exec/transport_world.hpp"
 #include "tests/fault.hpp"
 
@@ -35,7 +36,7 @@ struct TwoRanks {
   // `before`: what comes to the port before rank 1 does.
   explicit TwoRanks(const std::function<void(int port)>& before = [](int) {}) {
     int port = 0;
-    const int listener = Watch::listen_anywhere(port);
+    const int listener = listen_anywhere(port);
     std::thread other([&] {
       before(port);
       peer = std::move(*Line::connect("127.0.0.1", port, 20s));
@@ -184,7 +185,7 @@ TEST(Line, APeerThatTakesNothingIsGivenUp) {
 // A program that answers at rank 0's port must prove that it knows the token.
 TEST(ForeignConnections, WhoCannotShowTheTokenIsNotRankZero) {
   int port = 0;
-  const int listener = Watch::listen_at("127.0.0.1", port);
+  const int listener = listen_at("127.0.0.1", port);
   std::atomic<bool> over{false};
   std::thread impostor([&] {
     std::vector<Line> lines;

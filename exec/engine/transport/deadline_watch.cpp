@@ -1,17 +1,13 @@
 #include "exec/engine/transport/deadline_watch.hpp"
 
 #include <fmt/format.h>
-#include <netdb.h>
-#include <netinet/in.h>
 #include <poll.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdio>
-#include <deque>
 #include <fstream>
 #include <map>
 #include <mutex>
@@ -19,9 +15,8 @@
 #include <thread>
 #include <vector>
 
-#include "base/error.hpp"
-#include "exec/engine/transport/job_secret.hpp"
 #include "exec/engine/transport/json_line.hpp"
+#include "exec/engine/transport/rank_meeting.hpp"
 #include "exec/engine/transport/wait_limit.hpp"
 
 namespace panpipe::exec {
@@ -40,27 +35,6 @@ std::int64_t milliseconds(Steady::duration duration) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
 }
 
-// Connections of which nobody knows yet whose they are: enough for all ranks of a run at once. Then the oldest go.
-constexpr std::size_t kMostNewConnections = 1024;
-constexpr std::size_t kLongestIntroduction = 1024;  // bytes; a rank introduces itself in less than 200
-
-// The value under a key, if it is of that type: a document from a foreign connection may hold anything.
-std::string text_in(const json& document, const char* key) {
-  const auto found = document.find(key);
-  return found != document.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
-std::int64_t number_in(const json& document, const char* key, std::int64_t otherwise) {
-  const auto found = document.find(key);
-  return found != document.end() && found->is_number_integer() ? found->get<std::int64_t>() : otherwise;
-}
-
-// The proof that a rank sends to rank 0, and rank 0 to it. Each side has chosen one of the two numbers, so no proof can be
-// replayed.
-std::string proof(const std::string& token, const char* of, std::int64_t rank, const std::string& challenge,
-                  const std::string& nonce) {
-  return keyed_hash(token, fmt::format("{} {} {} {}", of, rank, challenge, nonce));
-}
-
 // Bytes that read() and write() of this process moved: checkpoints and data files, not sockets.
 std::uint64_t bytes_moved() {
   std::ifstream file("/proc/self/io");
@@ -70,14 +44,25 @@ std::uint64_t bytes_moved() {
   return sum;
 }
 
-// The known state of a rank.
-struct Seen {
-  Steady::time_point received = Steady::now();
-  Steady::duration quiet{};  // when it was heard
-  bool waits = false, left = false;
-  bool through = false;  // needs the others no more
-  std::string at = "the start";
-  std::vector<Standing> operations;  // of its device
+class ProcessWork {
+ public:
+  // Has this process worked since the last call?
+  bool since_last() {
+    const auto now = Steady::now();
+    const auto used = process_cpu_time();
+    const std::uint64_t bytes = bytes_moved();
+    const double share = std::chrono::duration<double>(used - cpu_) / std::chrono::duration<double>(now - sampled_);
+    const bool works = share > kIdleShare || bytes > moved_ + kLeastBytes;
+    cpu_ = used;
+    sampled_ = now;
+    moved_ = bytes;
+    return works;
+  }
+
+ private:
+  std::chrono::nanoseconds cpu_{process_cpu_time()};
+  Steady::time_point sampled_ = Steady::now();
+  std::uint64_t moved_ = bytes_moved();
 };
 
 }  // namespace
@@ -85,11 +70,10 @@ struct Seen {
 struct Watch::State {
   WatchOptions options;
   Steady::duration interval;
-  std::string token;
 
   std::mutex sending;  // abort() speaks on the caller's thread
   mutable std::mutex lock;
-  Seen self;
+  RankState self;
   Steady::time_point progressed = Steady::now();
   Steady::time_point world_progressed = Steady::now();
   std::string table;          // what the others do, sent by rank 0 when it is quiet
@@ -106,14 +90,11 @@ struct Watch::State {
   std::atomic<bool> leaving{false};
   std::thread thread;
 
-  int listener = -1;
-  std::map<int, Line> lines;  // rank 0: by rank; others: to rank 0
-  std::map<int, Seen> seen;   // rank 0: by rank, but itself
+  std::map<int, Line> lines;      // rank 0: by rank; others: to rank 0
+  std::map<int, RankState> seen;  // rank 0: by rank, but itself
   bool hub_left = false;
   std::string reported;  // what this rank did when it last reported
-  std::chrono::nanoseconds cpu{process_cpu_time()};
-  Steady::time_point sampled = Steady::now();
-  std::uint64_t moved = bytes_moved();
+  ProcessWork work;
 
   explicit State(WatchOptions given) : options(std::move(given)) {
     interval = std::clamp<Steady::duration>(options.deadline / 30, 20ms, 500ms);
@@ -128,15 +109,12 @@ struct Watch::State {
   void end(const std::string& why, bool input);
   void settle();
   void sample();
-  Seen own() const;
-  json report() const;
-  std::string hanging(const std::map<int, Seen>& ranks) const;
+  RankState own() const;
   void check_ranks();
   void receive_from_hub();
   void receive_from_ranks();
   void send_report();
   void loop();
-  void accept_all();
 };
 
 // The run is over. Told to everybody once.
@@ -178,24 +156,17 @@ void Watch::State::settle() {
   report_self();
 }
 
-// Has this process made progress since the last sample?
 void Watch::State::sample() {
-  const auto now = Steady::now();
-  const auto used = process_cpu_time();
-  const std::uint64_t bytes = bytes_moved();
-  const double share = std::chrono::duration<double>(used - cpu) / std::chrono::duration<double>(now - sampled);
+  const bool works = work.since_last();
   const std::lock_guard hold(lock);
-  if (!self.waits && device_waits.empty() && (share > kIdleShare || bytes > moved + kLeastBytes)) progressed = now;
-  self.quiet = now - progressed;
-  cpu = used;
-  sampled = now;
-  moved = bytes;
+  if (!self.waits && device_waits.empty() && works) progressed = Steady::now();
+  self.quiet = Steady::now() - progressed;
 }
 
 // This rank's report about itself.
-Seen Watch::State::own() const {
+RankState Watch::State::own() const {
   const std::lock_guard hold(lock);
-  Seen mine = self;
+  RankState mine = self;
   mine.received = Steady::now();
   if (device_waits.empty()) return mine;
   mine.waits = true;
@@ -203,75 +174,27 @@ Seen Watch::State::own() const {
   return mine;
 }
 
-json Watch::State::report() const {
-  const Seen mine = own();
-  json operations = json::array();
-  for (const Standing& one : mine.operations) operations.push_back({one.id, one.members, one.sentence, milliseconds(one.time)});
-  return {{"rank", options.rank},
-          {"waits", mine.waits},
-          {"quiet", milliseconds(mine.quiet)},
-          {"at", mine.at},
-          {"operations", std::move(operations)}};
-}
-
-// The operation that all whom it takes have been in for longest, where that is too long; else empty.
-std::string Watch::State::hanging(const std::map<int, Seen>& ranks) const {
-  const auto now = Steady::now();
-  struct Attendance {
-    int members = 0, present = 0;
-    std::string sentence;
-    Steady::duration time = Steady::duration::max();  // since the last of them came
-  };
-  std::map<std::string, Attendance> attendance;
-  for (const auto& [rank, one] : ranks)
-    for (const Standing& operation : one.operations) {
-      Attendance& all = attendance[operation.id];
-      all.members = operation.members;
-      ++all.present;
-      if (!operation.sentence.empty()) all.sentence = operation.sentence;
-      all.time = std::min(all.time, operation.time + (now - one.received));
-    }
-  const Attendance* longest = nullptr;
-  for (const auto& [id, one] : attendance)
-    if (one.present == one.members && one.time > loss_timeout() && (!longest || one.time > longest->time)) longest = &one;
-  if (!longest) return "";
-  return fmt::format("{} has stood still between the GPUs for {:.2g} s", longest->sentence, in_seconds(longest->time));
-}
-
-// Rank 0: who is lost? And how long has nobody made progress?
+// Rank 0: judges, and reports the ranks to each other once it is quiet.
 void Watch::State::check_ranks() {
   const auto now = Steady::now();
-  std::map<int, Seen> all = seen;
+  std::map<int, RankState> all = seen;
   all[0] = own();
-  if (const std::string operation = hanging(all); !operation.empty()) return declare(operation);
-  auto quiet = Steady::duration::max();
-  std::string text;
-  for (const auto& [rank, one] : all) {
-    if (one.left) continue;
-    quiet = std::min(quiet, one.quiet + (now - one.received));
-    text += fmt::format("{}rank {} {}: {}", text.empty() ? "" : "; ", rank, one.waits ? "waits" : "is at", one.at);
-    if (rank != 0 && now - one.received > loss_timeout())
-      return declare(
-          fmt::format("rank {} is lost: nothing heard from it for {:.2g} s (stopped, or its host cannot be reached); "
-                      "it was last seen at: {}",
-                      rank, in_seconds(now - one.received), one.at));
-    if (!one.waits && one.quiet > loss_timeout())
-      return declare(fmt::format("rank {} is stuck: no progress for {:.2g} s at: {}", rank, in_seconds(one.quiet), one.at));
-  }
+  const Verdict verdict = judge(all, now, loss_timeout());
+  if (!verdict.loss.empty()) return declare(verdict.loss);
   {
     const std::lock_guard hold(lock);
-    world_progressed = now - quiet;
-    table = text;
+    world_progressed = now - verdict.quiet;
+    table = verdict.table;
   }
-  json news{{"quiet", milliseconds(quiet)}};
-  if (quiet > options.deadline / 2) news["table"] = text;
+  json news{{"quiet", milliseconds(verdict.quiet)}};
+  if (verdict.quiet > options.deadline / 2) news["table"] = verdict.table;
   for (auto& [rank, line] : lines)
     if (!seen[rank].left) send(rank, news);
 }
 
 void Watch::State::receive_from_ranks() {
   for (auto& [rank, line] : lines) {
-    Seen& one = seen[rank];
+    RankState& one = seen[rank];
     if (one.left) continue;
     bool ended = false;
     for (const json& document : line.receive(ended)) {
@@ -283,14 +206,7 @@ void Watch::State::receive_from_ranks() {
         const bool input = document.value("input", false);
         declare(input ? why : fmt::format("rank {} ended the run: {}", rank, why), input);
       }
-      if (!document.contains("at")) continue;
-      one.quiet = std::chrono::milliseconds(document.value("quiet", 0));
-      one.waits = document.value("waits", false);
-      one.at = document.value("at", "");
-      one.operations.clear();
-      for (const json& operation : document.value("operations", json::array()))
-        one.operations.push_back(
-            {operation.at(0), operation.at(1), operation.at(2), std::chrono::milliseconds(operation.at(3).get<std::int64_t>())});
+      if (document.contains("at")) take_report(document, one);
     }
     if (!ended || one.left) continue;
     one.left = true;
@@ -337,7 +253,7 @@ void Watch::State::send_report() {
     if (all_are_through) return;
   }
   if (options.rank == 0) return check_ranks();
-  if (!hub_left) send(0, report());
+  if (!hub_left) send(0, report_of(options.rank, own()));
 }
 
 void Watch::State::loop() {
@@ -388,141 +304,19 @@ void Watch::State::loop() {
   }
 }
 
-// Rank 0, at the start: one line per rank, which names itself and the run.
-void Watch::State::accept_all() {
-  const auto end = Steady::now() + options.deadline;
-  struct NewConnection {
-    Line line;
-    std::string challenge;
-  };
-  std::deque<NewConnection> new_connections;
-  while (static_cast<int>(lines.size()) + 1 < options.size) {
-    if (Steady::now() > end) {
-      std::string missing;
-      for (int rank = 1; rank < options.size; ++rank)
-        if (!lines.count(rank)) missing += fmt::format("{}{}", missing.empty() ? "" : ", ", rank);
-      throw MachineError(
-          fmt::format("rank 0 waited {:.3g} s for the others' connections; missing: {} (a firewall between the hosts?)",
-                      in_seconds(options.deadline), missing));
-    }
-    pollfd wait{listener, POLLIN, 0};
-    if (poll(&wait, 1, 10) == 1) {
-      const int socket = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
-      if (socket >= 0) {
-        new_connections.push_back({Line(socket), random_token()});
-        new_connections.back().line.send({{"challenge", new_connections.back().challenge}});
-      }
-      if (new_connections.size() > kMostNewConnections) new_connections.pop_front();
-    }
-    for (NewConnection& connection : new_connections) {
-      bool ended = false;
-      const std::vector<json> documents = connection.line.receive(ended, kLongestIntroduction);
-      if (documents.empty() && !ended) continue;
-      const std::int64_t rank = documents.empty() ? -1 : number_in(documents.front(), "hello", -1);
-      const std::string nonce = documents.empty() ? "" : text_in(documents.front(), "nonce");
-      if (rank >= 1 && rank < options.size && !lines.count(static_cast<int>(rank)) &&
-          equal_secrets(text_in(documents.front(), "proof"), proof(token, "rank", rank, connection.challenge, nonce))) {
-        connection.line.send({{"welcome", proof(token, "welcome", rank, connection.challenge, nonce)}});
-        lines[static_cast<int>(rank)] = std::move(connection.line);
-        seen[static_cast<int>(rank)] = Seen{};
-      }
-      connection.line.close();
-    }
-    std::erase_if(new_connections, [](const NewConnection& connection) { return !connection.line.open(); });
-  }
-}
-
-bool introduce(Line& line, int rank, const std::string& token, Steady::time_point end) {
-  const std::string nonce = random_token();
-  std::string challenge;
-  for (bool ended = false; !ended && Steady::now() < end;) {
-    pollfd wait{line.socket(), POLLIN, 0};
-    poll(&wait, 1, 20);
-    for (const json& document : line.receive(ended)) {
-      if (!challenge.empty()) return equal_secrets(text_in(document, "welcome"), proof(token, "welcome", rank, challenge, nonce));
-      challenge = text_in(document, "challenge");
-      if (challenge.empty()) return false;
-      line.send({{"hello", rank}, {"nonce", nonce}, {"proof", proof(token, "rank", rank, challenge, nonce)}});
-    }
-  }
-  return false;
-}
-
-int Watch::listen_at(const std::string& host, int& port) {
-  addrinfo hints{}, *found = nullptr;
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_PASSIVE;
-  int listener = -1;
-  if (getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found) != 0) found = nullptr;
-  for (const addrinfo* address = found; address && listener < 0; address = address->ai_next) {
-    listener = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    const int one = 1;  // connections of a run that has just ended do not hold the port
-    if (port != 0) setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-    if (listener < 0 || (bind(listener, address->ai_addr, address->ai_addrlen) == 0 && listen(listener, 128) == 0)) continue;
-    close(listener);
-    listener = -1;
-  }
-  if (found) freeaddrinfo(found);
-  sockaddr_in6 own{};  // the longer of the two kinds
-  socklen_t size = sizeof(own);
-  if (listener < 0 || getsockname(listener, reinterpret_cast<sockaddr*>(&own), &size) != 0)
-    throw MachineError(fmt::format("no TCP port can be opened at {} for the ranks", host));
-  port = ntohs(own.sin6_family == AF_INET6 ? own.sin6_port : reinterpret_cast<const sockaddr_in&>(own).sin_port);
-  return listener;
-}
-
-int Watch::listen_anywhere(int& port) {
-  const int listener = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  sockaddr_in6 six{};
-  six.sin6_family = AF_INET6;
-  socklen_t size = sizeof(six);
-  if (listener >= 0 && bind(listener, reinterpret_cast<sockaddr*>(&six), size) == 0 && listen(listener, 128) == 0 &&
-      getsockname(listener, reinterpret_cast<sockaddr*>(&six), &size) == 0) {
-    port = ntohs(six.sin6_port);
-    return listener;
-  }
-  if (listener >= 0) close(listener);
-  const int four = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);  // a machine without IPv6
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  size = sizeof(address);
-  if (four < 0 || bind(four, reinterpret_cast<sockaddr*>(&address), size) != 0 || listen(four, 128) != 0 ||
-      getsockname(four, reinterpret_cast<sockaddr*>(&address), &size) != 0)
-    throw MachineError("no TCP port can be opened for the ranks to watch each other");
-  port = ntohs(address.sin_port);
-  return four;
-}
-
 Watch::Watch(WatchOptions options, int listener, const std::string& token) : state_(std::make_unique<State>(std::move(options))) {
-  state_->listener = listener;
-  state_->token = token;
   struct Closed {
     int socket;
     ~Closed() { close(socket); }
   } closed{listener};
-  state_->accept_all();
+  state_->lines = accept_ranks(listener, state_->options.size, token, state_->options.deadline);
+  for (const auto& [rank, line] : state_->lines) state_->seen[rank] = RankState{};
   state_->thread = std::thread([state = state_.get()] { state->loop(); });
 }
 
 Watch::Watch(WatchOptions options, const std::string& host, int port, const std::string& token)
     : state_(std::make_unique<State>(std::move(options))) {
-  const auto deadline = state_->options.deadline;
-  const auto end = Steady::now() + deadline;
-  std::optional<Line> line;
-  bool known = false;
-  do {  // rank 0 may have dropped it among many foreign connections
-    line = Line::connect(host, port, std::max<Steady::duration>(end - Steady::now(), 1ms));
-    known = line && introduce(*line, state_->options.rank, token, end);
-  } while (!known && Steady::now() < end && (std::this_thread::sleep_for(20ms), true));
-  if (line && !known)
-    throw MachineError(
-        fmt::format("rank {} reached {} port {}, but what answers there did not show within {:.3g} s that it is rank 0 "
-                    "of this run",
-                    state_->options.rank, host, port, in_seconds(deadline)));
-  if (!line)
-    throw MachineError(fmt::format("rank {} cannot reach rank 0 at {} port {} within {:.3g} s (a firewall between the hosts?)",
-                                   state_->options.rank, host, port, in_seconds(deadline)));
-  state_->lines[0] = std::move(*line);
+  state_->lines[0] = connect_to_first_rank(state_->options.rank, host, port, token, state_->options.deadline);
   state_->thread = std::thread([state = state_.get()] { state->loop(); });
 }
 

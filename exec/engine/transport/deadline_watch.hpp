@@ -18,6 +18,8 @@
 #include <string>
 #include <vector>
 
+#include "exec/engine/transport/loss_verdict.hpp"
+
 namespace panpipe::exec {
 
 struct WatchOptions {
@@ -31,27 +33,10 @@ struct WatchOptions {
   std::function<void(const std::string& reason, bool input)> lost;
 };
 
-// An operation that devices of several ranks run together, and that this rank's device has reached.
-struct Standing {
-  std::string id;                              // the same on all of them
-  int members = 2;                             // number of ranks
-  std::string sentence;                        // on one of them: "rank 1 is stuck: its message to rank 0"; else empty
-  std::chrono::steady_clock::duration time{};  // time since the device reached it
-};
-
-class Line;
-// Handshake over a connection to rank 0's watch: this rank and rank 0 prove to each other that they know the token. Returns false
-// if the other side cannot, closes the connection, or takes longer than `end`.
-bool introduce(Line& line, int rank, const std::string& token, std::chrono::steady_clock::time_point end);
-
 class Watch {
  public:
-  // Rank 0 listens on a port chosen by the system, on all of its addresses or only for this host ...
-  static int listen_anywhere(int& port);
-  static int listen_at(const std::string& host, int& port);  // on one address; on `port`, if it is not 0
-  // ... and owns that listener; the other ranks connect to it. `token` is shared by all ranks of a run: each side proves that it
-  // knows it without sending it. Other connections to the port are dropped. Returns when all ranks are connected; throws
-  // MachineError with the missing ranks after the deadline.
+  // Rank 0 owns a listener (rank_meeting.hpp), and the other ranks connect to it; `token` is shared by all ranks of a run.
+  // Returns when all ranks are connected; throws MachineError with the missing ranks after the deadline.
   Watch(WatchOptions options, int listener, const std::string& token);
   Watch(WatchOptions options, const std::string& host, int port, const std::string& token);
   ~Watch();  // sends a goodbye

@@ -16,6 +16,7 @@
 #include "base/error.hpp"
 #include "exec/engine/transport/job_secret.hpp"
 #include "exec/engine/transport/json_line.hpp"
+#include "exec/engine/transport/rank_meeting.hpp"
 #include "exec/engine/transport/wait_limit.hpp"
 
 namespace panpipe::exec {
@@ -71,7 +72,7 @@ c10::intrusive_ptr<c10d::Store> open_store(const ProcessOptions& options) {
     if (const char* socket = std::getenv("PANPIPE_MASTER_SOCKET"); socket && asked.isServer)
       asked.masterListenFd = std::atoi(socket);
     else if (int port = world.master_port; asked.isServer && one_host(world))
-      asked.masterListenFd = Watch::listen_at(world.master_address, port);
+      asked.masterListenFd = listen_at(world.master_address, port);
     c10::intrusive_ptr<c10d::Store> store = c10::make_intrusive<c10d::TCPStore>(world.master_address, asked);
     if (!world.store_prefix.empty()) store = c10::make_intrusive<c10d::PrefixStore>(world.store_prefix, store);
     return c10::make_intrusive<c10d::PrefixStore>("panpipe", store);
@@ -240,8 +241,8 @@ Rendezvous hold_rendezvous(const ProcessOptions& options, std::function<void(con
   // Without a secret of their own the ranks share one over the store: it refuses a process that connects by mistake, not one that
   // reads the store.
   if (secret.empty()) admission.token = random_token();
-  const int listener = one_host(options.world) ? Watch::listen_at(options.world.master_address, admission.watch_port)
-                                               : Watch::listen_anywhere(admission.watch_port);
+  const int listener = one_host(options.world) ? listen_at(options.world.master_address, admission.watch_port)
+                                               : listen_anywhere(admission.watch_port);
   try {
     // A host's own name may mean loopback to itself; then its address is the one on the way to the others.
     const std::string other = handshake.lead(admission);
