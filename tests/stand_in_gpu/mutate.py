@@ -32,10 +32,17 @@ FAULTS = [
     # One communicator for both directions of a pair; its members are then in the order of their ranks.
     (
         "directions_share_a_communicator",
-        "NcclPtr pair(int from, int to) {",
+        "PendingPtr send(",
         "\n  }",
-        r"\{\n",
-        '{{\n    if (mutated("{name}") && from > to) std::swap(from, to);\n',
+        r"of_pair\(rank\(\), to\)",
+        'of_pair(mutated("{name}") ? std::min(rank(), to) : rank(), mutated("{name}") ? std::max(rank(), to) : to)',
+    ),
+    (
+        "directions_share_a_communicator",
+        "void take_from(",
+        "\n  }",
+        r"of_pair\(peer, rank\(\)\)",
+        'of_pair(mutated("{name}") ? std::min(rank(), peer) : peer, mutated("{name}") ? std::max(rank(), peer) : rank())',
     ),
     (
         "directions_share_a_communicator",

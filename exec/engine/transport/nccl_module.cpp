@@ -6,93 +6,35 @@
 // Everything that is not on a GPU is sent over Gloo.
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/from_blob.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
-#include <cuda_runtime_api.h>
-#include <dlfcn.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <functional>
 #include <map>
-#include <new>
 #include <numeric>
 #include <thread>
-#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
-#include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
 #include "base/error.hpp"
 #include "exec/engine/transport/device_ledger.hpp"
 #include "exec/engine/transport/device_order.hpp"
 #include "exec/engine/transport/gloo.hpp"
-#include "exec/engine/transport/nccl_fit.hpp"
+#include "exec/engine/transport/nccl_communicators.hpp"
 #include "exec/launch/visible_gpus.hpp"
 
 namespace panpipe::exec {
 namespace {
 
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
-using NcclPtr = c10::intrusive_ptr<c10d::ProcessGroupNCCL>;
 
-// Thread blocks, each of which holds a multiprocessor, that one direction of one pair may take. A receive holds them from the
-// announcement on, while the sender still computes, and a rank in a pipeline has four directions. Four blocks move 80 GB/s and
-// more: NCCL plans 20 GB/s or more for each (its source, src/graph/search.cc, speedArrayIntra). NCCL_MAX_CTAS overrides this.
-constexpr int kBlocksOfADirection = 4;
 constexpr std::uint32_t kFirstTag = 0xFFFFFE00U;  // of connect(); far from the tags of a step's messages
-
-// The same memory as bytes: NCCL lacks some of LibTorch's types.
-at::Tensor as_bytes(const at::Tensor& value) { return value.view({-1}).view(at::kByte); }
-
-// The same, of memory that CUDA's allocator does not take for its own. Otherwise c10d binds a received tensor to NCCL's stream,
-// and its memory comes back only when the next receive on that stream has ended. The operation keeps the tensor alive, and
-// the waiter binds the tensor to the stream that computes.
-at::Tensor lent_bytes(const at::Tensor& value) {
-  return at::from_blob(
-      value.data_ptr(), {static_cast<std::int64_t>(value.nbytes())}, [value](void*) {},
-      at::TensorOptions(at::kByte).device(value.device()), value.device());
-}
-
-// Types that NCCL sums as they are; the others go by way of the host.
-bool nccl_sums(at::ScalarType type) {
-  switch (type) {
-    case at::kFloat:
-    case at::kDouble:
-    case at::kHalf:
-    case at::kBFloat16:
-    case at::kInt:
-    case at::kLong:
-    case at::kChar:
-    case at::kByte:
-      return true;
-    default:
-      return false;
-  }
-}
-
-// The size of NCCL's configuration as LibTorch was compiled with it, read from options that its constructor in libtorch_cuda
-// fills in. They are constructed in more memory than any release needs, because their size is unknown.
-std::size_t configuration_of_libtorch() {
-  using Options = c10d::ProcessGroupNCCL::Options;
-  constexpr std::size_t kRoom = 64 * 1024;
-  static_assert(sizeof(Options) < kRoom / 2);
-  alignas(alignof(std::max_align_t)) static std::array<std::byte, kRoom> room;
-  const auto* options = new (room.data()) Options(false);  // never destroyed: its members may lie elsewhere
-  return options->config.size;
-}
-
-void check_nccl() {
-  NcclFit fit{NCCL_VERSION_CODE, 0, sizeof(ncclConfig_t), configuration_of_libtorch()};
-  if (const auto version = reinterpret_cast<int (*)(int*)>(dlsym(RTLD_DEFAULT, "ncclGetVersion"))) version(&fit.loaded);
-  if (const std::string problem = fit.problem(); !problem.empty()) throw MachineError(problem);
-}
 
 // On the GPU things are done in the order of streams: wait() returns when the current stream will see the result.
 struct OnStream : Pending {
@@ -126,9 +68,11 @@ struct Nothing : Pending {
 class NcclTransport : public GlooTransport {
  public:
   explicit NcclTransport(const ProcessOptions& options)
-      : GlooTransport(options), device_(static_cast<c10::DeviceIndex>(gpu_of_rank(local_rank(), c10::cuda::device_count()))) {
+      : GlooTransport(options),
+        device_(static_cast<c10::DeviceIndex>(gpu_of_rank(local_rank(), c10::cuda::device_count()))),
+        communicators_(rank(), [this] { return store(); }) {
     c10::cuda::set_device(device_);
-    check_own_gpu(options.deadline);
+    check_own_gpu(*this, device_, options.deadline);
     ledger_ = std::make_unique<DeviceLedger>(at::Device(at::kCUDA, device_), watch(), options.deadline,
                                              [this](const std::string& why) { abort(why); });
     for (int peer = 0; peer < size(); ++peer)
@@ -153,7 +97,7 @@ class NcclTransport : public GlooTransport {
     give(*pending,
          {fmt::format("{}>{}", rank(), to), 2, fmt::format("rank {} is stuck: its message to rank {} at {}", rank(), to, action_),
           fmt::format("rank {} to take a message", to)},
-         [&] { return pair(rank(), to)->send(tensors, 1, 0); });
+         [&] { return communicators_.of_pair(rank(), to)->send(tensors, 1, 0); });
     return pending;
   }
 
@@ -309,51 +253,9 @@ class NcclTransport : public GlooTransport {
         fmt::format("the {} over ranks {}", kind, ranks)};
   }
 
-  // NCCL gives a GPU to one rank of a communicator alone. By what it tells them apart (NCCL's source, src/init.cc): host and
-  // place on the bus.
-  void check_own_gpu(Clock::duration deadline) {
-    char bus[32] = {};
-    cudaDeviceGetPCIBusId(bus, sizeof(bus), device_);
-    const std::string mine = fmt::format("GPU {} of host {}", bus, host_name());
-    std::map<std::pair<std::string, std::string>, std::vector<int>> ranks;  // by host and GPU
-    const std::vector<std::string> hosts = all_gather(host_identity(), deadline, "comparing GPUs"),
-                                   gpus = all_gather(mine, deadline, "comparing GPUs");
-    for (std::size_t other = 0; other < gpus.size(); ++other)
-      ranks[{hosts[other], gpus[other]}].push_back(static_cast<int>(other));
-    for (const auto& [gpu, sharing] : ranks) {
-      if (sharing.size() < 2) continue;
-      leave(deadline, "comparing GPUs");  // every rank reports the same, and none takes it for the loss of another
-      throw MachineError(fmt::format(
-          "--transport nccl needs a GPU for every rank: ranks {} share {}. Start as many ranks on a host as it has GPUs, "
-          "show each another one (CUDA_VISIBLE_DEVICES), or share with --transport gloo",
-          fmt::join(sharing, ", "), gpu.second));
-    }
-  }
-
-  // On streams of high priority, so that the little that NCCL computes need not wait for a large kernel to end.
-  NcclPtr make_pair_or_group(const std::string& name, int place, int count, bool pair) {
-    auto options = c10d::ProcessGroupNCCL::Options::create(/*is_high_priority_stream=*/true);
-    if (pair) options->config.maxCTAs = kBlocksOfADirection;
-    options->timeout = std::chrono::hours(24 * 365);  // who gives up, and when, is the watch's matter
-    return c10::make_intrusive<c10d::ProcessGroupNCCL>(c10::make_intrusive<c10d::PrefixStore>(name, store()), place, count,
-                                                       options);
-  }
-  // The communicator of one direction; the sender is its rank 0.
-  NcclPtr pair(int from, int to) {
-    const std::lock_guard hold(lock_);
-    NcclPtr& group = pairs_[{from, to}];
-    if (!group) group = make_pair_or_group(fmt::format("nccl-{}-to-{}", from, to), rank() == from ? 0 : 1, 2, true);
-    return group;
-  }
-  NcclPtr members(const Group& asked) {
-    NcclPtr& group = groups_[asked.id];
-    if (!group) {
-      await_members(asked.ranks);
-      const auto mine = std::find(asked.ranks.begin(), asked.ranks.end(), rank());
-      group = make_pair_or_group(fmt::format("nccl-group-{}", fmt::join(asked.ranks, "-")),
-                                 static_cast<int>(mine - asked.ranks.begin()), static_cast<int>(asked.ranks.size()), false);
-    }
-    return group;
+  NcclPtr members(const Group& group) {
+    if (!communicators_.has(group)) await_members(group.ranks);
+    return communicators_.of_group(group);
   }
 
   // One thread per peer: room for what is announced, then NCCL, in the order of the announcements.
@@ -375,7 +277,7 @@ class NcclTransport : public GlooTransport {
           std::vector<at::Tensor> tensors{lent_bytes(value)};
           work = std::make_shared<OnStream>();
           give(*work, {fmt::format("{}>{}", peer, rank()), 2, "", fmt::format("a message from rank {}", peer)},
-               [&] { return pair(peer, rank())->recv(tensors, 0, 0); });
+               [&] { return communicators_.of_pair(peer, rank())->recv(tensors, 0, 0); });
         }
         {
           const std::lock_guard hold(lock_);
@@ -390,8 +292,7 @@ class NcclTransport : public GlooTransport {
 
   c10::DeviceIndex device_;
   std::mutex lock_;
-  std::map<std::pair<int, int>, NcclPtr> pairs_;
-  std::map<int, NcclPtr> groups_;
+  NcclCommunicators communicators_;
   std::map<int, Group> made_;  // by id: in the order in which all ranks made them
   std::map<int, std::uint32_t> sent_;
   std::map<Mailbox::Key, std::deque<std::shared_ptr<OnStream>>> arriving_;
