@@ -10,6 +10,7 @@
 #include "base/text/quantity_text.hpp"
 #include "costmodel/prediction/evidence.hpp"
 #include "costmodel/prediction/plan_cautions.hpp"
+#include "costmodel/scenario/check_together.hpp"
 #include "costmodel/scenario/trainer.hpp"
 #include "costmodel/timeline/metric_table.hpp"
 #include "planner/auto/open_offload.hpp"
@@ -92,9 +93,9 @@ Answer searched(const Experiment& experiment, const SearchOptions& options) {
                                      : "offload.activations",
                    fmt::format("the method {} does not search offload", name_of(options.method)),
                    "state cpu or none, or search with the method auto");
-  if (cuts_vocabulary(experiment.scenario.schedule.options))
-    throw fault_at(experiment.scenario, "schedule", "plans whose vocabulary is cut over the stages are predicted, not searched",
-                   "leave the option vocabulary out, or ask estimate or simulate");
+  Features features;
+  features.add(Feature::CutVocabulary, cuts_vocabulary(experiment.scenario.schedule.options));
+  check_together(experiment.scenario, features, Where::Searched);
   if (!experiment.scenario.recompute_scope.firsts.empty() && options.method != Method::Auto)
     throw fault_at(experiment.scenario, "recompute",
                    fmt::format("the method {} has other stages than recompute.first lists", name_of(options.method)),

@@ -237,7 +237,7 @@ Schedule add_unshard(const Schedule& schedule, int stages_ahead) {
 
 Schedule add_reductions(const Schedule& schedule) {
   Schedule result = with_empty_rows(schedule);
-  const int last = schedule.microbatches / static_cast<int>(schedule.chains.size()) * schedule.splits;
+  const int last = microbatches_of_chain(schedule) * schedule.splits;
   std::vector<int> done(schedule.stages, 0);
   for (std::size_t rank = 0; rank < schedule.order.size(); ++rank) {
     const Row& row = schedule.order[rank];

@@ -7,6 +7,7 @@
 
 #include "base/index.hpp"
 #include "schedule/deadlock.hpp"
+#include "schedule/goes_together.hpp"
 #include "schedule/schedule.hpp"
 #include "schedule/walk.hpp"
 
@@ -319,15 +320,16 @@ std::string shape_fault(const Schedule& s) {
   });
   if (cut != (s.vocabulary_barriers > 0))
     return cut ? "passes E, S, T, G need the number of their barriers" : "barriers of a vocabulary that no pass cuts";
-  if (cut && (s.vocabulary_barriers > 2 || s.chains.size() > 1 || s.splits > 1 || s.stages < s.ranks))
-    return "a vocabulary is cut with 1 or 2 barriers, in one chain, without sequence splits";
+  if (cut && (s.vocabulary_barriers > 2 || s.stages < s.ranks))
+    return "a vocabulary is cut with 1 or 2 barriers, over ranks with stages";
   for (int rank = 0; cut && rank < s.ranks; ++rank)
     if (s.stage_to_rank[static_cast<std::size_t>(rank)] != rank)
       return fmt::format("a vocabulary is cut over ranks whose first stages have their numbers: stage {} is on rank {}", rank,
                          s.stage_to_rank[static_cast<std::size_t>(rank)]);
   if (s.microbatches % static_cast<int>(s.chains.size()) != 0)
     return fmt::format("{} microbatches do not divide over {} chains", s.microbatches, s.chains.size());
-  return "";
+  const Conflict* conflict = conflict_of(features_of(s), Where::Predicted);
+  return conflict != nullptr ? text_of(*conflict) : "";
 }
 
 }  // namespace

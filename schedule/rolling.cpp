@@ -69,8 +69,6 @@ Row stale_row(const Row& row, int microbatches, bool from_idle, bool drains) {
   return all;
 }
 
-int microbatches_of_chain(const Schedule& schedule) { return schedule.microbatches / static_cast<int>(schedule.chains.size()); }
-
 }  // namespace
 
 bool is_stale_family(std::string_view name) { return name == kStaleFamily; }

@@ -2,6 +2,7 @@
 // The schedule of one step becomes the order of several in a row, whose period is what a step takes. docs/models/rolling.md.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -9,6 +10,11 @@
 #include "schedule/schedule.hpp"
 
 namespace panpipe {
+
+// Microbatches of a step on each forward path, which numbers its own from 0. `steps`: in a row, of an order of several (rolled).
+inline int microbatches_of_chain(const Schedule& schedule, int steps = 1) {
+  return schedule.microbatches / steps / std::max(1, static_cast<int>(schedule.chains.size()));
+}
 
 enum class Rolling : std::uint8_t {
   None,       // every step ends before the next begins

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "schedule/rolling.hpp"
 #include "schedule/schedule.hpp"
 
 namespace panpipe {
@@ -27,7 +28,7 @@ class Products {
   // The schedule's shape must be sound (every stage in one chain, microbatches a multiple of the chains).
   explicit Products(const Schedule& schedule)
       : splits_(schedule.splits),
-        microbatches_(schedule.microbatches / static_cast<int>(schedule.chains.size())),
+        microbatches_(microbatches_of_chain(schedule)),
         barriers_(schedule.vocabulary_barriers),
         ranks_(schedule.ranks),
         first_(schedule.chains.front().empty() ? 0 : schedule.chains.front().front()),

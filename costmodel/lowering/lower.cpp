@@ -56,8 +56,7 @@ void make_stages(Lowering& lowering) {
     none.fill(-1);
     for (std::size_t path = 0; path < plan.schedule.chains.size(); ++path)
       if (const auto& chain = plan.schedule.chains[path]; std::find(chain.begin(), chain.end(), s) != chain.end())
-        info.first_microbatch =
-            lowering.microbatches_of_step() / static_cast<int>(plan.schedule.chains.size()) * static_cast<int>(path);
+        info.first_microbatch = microbatches_of_chain(plan.schedule, lowering.steps) * static_cast<int>(path);
     const std::size_t slices = at(plan.schedule.splits * lowering.lengths());
     info.programs.assign(slices, none);
     info.memory.resize(slices);
@@ -185,21 +184,7 @@ TaskGraph lower_replica(const Scenario& scenario, const Plan& plan, const Loweri
 namespace {
 
 // Several steps in a row, for schedules that roll.
-Plan rolled_plan(const Scenario& scenario, const Plan& plan) {
-  if (zero_in_effect(scenario.framework, plan) >= 2)
-    throw fault_at(
-        scenario, "parallel.zero",
-        fmt::format("steps without a flush between them ({}) are predicted with ZeRO 0 and 1, whose replicas hold whole "
-                    "gradients, not with ZeRO {}",
-                    plan.schedule.name, plan.zero));
-  if (streams_weights(scenario, plan))
-    throw fault_at(scenario, "offload.parameters",
-                   fmt::format("weights that come for a turn are updated when all gradients are there, with a flush, which {} "
-                               "does not have",
-                               plan.schedule.name),
-                   "leave offload.parameters out, or take a schedule with a flush");
-  if (plan.schedule.vocabulary_barriers > 0)
-    throw fault_at(scenario, "schedule", "passes of a cut vocabulary end with a flush", "leave OPT out of the order");
+Plan rolled_plan(const Plan& plan) {
   Plan all = plan;
   all.schedule = rolled(plan.schedule, steps_to_roll(plan.schedule));
   return all;
@@ -207,7 +192,7 @@ Plan rolled_plan(const Scenario& scenario, const Plan& plan) {
 
 TaskGraph lower_joined(const Scenario& scenario, const Plan& one, const LoweringCosts& costs, Joined joined) {
   const bool rolls = rolling_of(one.schedule) != Rolling::None;
-  const std::optional<Plan> several = rolls ? std::optional(rolled_plan(scenario, one)) : std::nullopt;
+  const std::optional<Plan> several = rolls ? std::optional(rolled_plan(one)) : std::nullopt;
   const Plan& plan = several ? *several : one;
   const std::vector<int> like = like_replicas(scenario, plan, costs);
   if (std::all_of(like.begin(), like.end(), [](int replica) { return replica == 0; }))

@@ -18,6 +18,7 @@
 #include "costmodel/plan/pass_rules.hpp"
 #include "costmodel/plan/replica_traffic.hpp"
 #include "costmodel/plan/stage_links.hpp"
+#include "schedule/rolling.hpp"
 
 namespace panpipe {
 
@@ -186,8 +187,8 @@ struct Lowering {
   }
   // Of the microbatch of a pass, or of what it hands over.
   int length_of(const Action& action) const {
-    const int of_chain = microbatches_of_step() / static_cast<int>(plan.schedule.chains.size());
-    return plan.length_of(replica, stage(action.stage).first_microbatch + action.microbatch % of_chain);
+    const int of_step = action.microbatch % microbatches_of_chain(plan.schedule, steps);
+    return plan.length_of(replica, stage(action.stage).first_microbatch + of_step);
   }
   std::size_t slice_of(const Action& action) const {
     return at(length_of(action) * plan.schedule.splits + std::max<int>(action.split, 0));

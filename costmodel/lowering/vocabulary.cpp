@@ -134,14 +134,6 @@ ActionKind served_pass(VocabularyExchange exchange) {
 void make_vocabulary(Lowering& lowering) {
   const Plan& plan = lowering.plan;
   if (plan.schedule.vocabulary_barriers == 0) return;
-  if (lowering.zero() >= 2)
-    throw fault_at(lowering.scenario, "parallel.zero",
-                   "gradients and parameters of a vocabulary that is cut over the stages are not divided over replicas as well",
-                   "use parallel.zero 0 or 1, or leave the option vocabulary out of the schedule");
-  if (streams_weights(lowering.scenario, plan))
-    throw fault_at(lowering.scenario, "offload.parameters",
-                   "a vocabulary that is cut over the stages stays on the devices, and weights come for the turn of a stage",
-                   "leave offload.parameters out, or the option vocabulary of the schedule");
   VocabularyWork& work = lowering.vocabulary;
   for (int rank = 0; rank < plan.pipeline; ++rank) {
     work.programs.emplace_back();

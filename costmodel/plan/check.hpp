@@ -8,12 +8,11 @@
 
 namespace panpipe {
 
-// Throws InputError if the schedule is for other ranks or microbatches, or cuts sequences that context parallelism cuts, and
-// NoAnswer with an explanation of its first fault.
+// Throws InputError if the schedule is for other ranks or microbatches, and NoAnswer with an explanation of its first fault.
 void check_schedule_fits(const Degrees& degrees, const Schedule& schedule);
 
 // Plan::lengths for the scenario's `lengths`, in their order; empty if all microbatches are alike. Throws InputError at
-// `batch.lengths` if there are not as many as microbatches, or if the schedule or the framework can have equal ones alone.
+// `batch.lengths` if there are not as many as microbatches.
 std::vector<int> plan_lengths(const Scenario& scenario, const Plan& plan);
 
 // What is wrong with the devices of a plan; empty: nothing.

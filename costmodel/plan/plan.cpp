@@ -16,7 +16,9 @@
 #include "costmodel/plan/model_costs.hpp"
 #include "costmodel/plan/partition.hpp"
 #include "costmodel/plan/pass_means.hpp"
+#include "costmodel/plan/plan_features.hpp"
 #include "costmodel/plan/slots.hpp"
+#include "costmodel/scenario/check_together.hpp"
 #include "schedule/find_family.hpp"
 #include "schedule/memory/memory_actions.hpp"
 #include "schedule/vocabulary.hpp"
@@ -128,18 +130,6 @@ std::string key_of_schedule(const Scenario& scenario) {
   return is_open(scenario, "schedule") ? batch : "schedule";
 }
 
-// What equal microbatches alone can have.
-void check_lengths(const Scenario& scenario, const Plan& plan) {
-  const auto refuse = [&](const std::string& why) { throw fault_at(scenario, "batch.lengths", why); };
-  if (plan.schedule.splits > 1)
-    refuse(fmt::format("schedule '{}' cuts sequences into {} slices, and microbatches of unequal length have none of one size",
-                       plan.schedule.name, plan.schedule.splits));
-  if (plan.schedule.vocabulary_barriers > 0) refuse("the passes of a vocabulary that is cut over the stages are of one length");
-  if (scenario.framework.joins_pipeline_outputs && plan.pipeline > 1)
-    refuse(fmt::format("the framework {} hands tensors of one shape from rank to rank, and joins them at the end of a step",
-                       scenario.framework.name));
-}
-
 // The stage at position k of each path gets slot k. What runs forwards alone leaves the inputs of its blocks, from which what
 // runs backwards makes the rest again.
 void cut_into_slots(const Scenario& scenario, const PlanRequest& request, const std::vector<SlotUnit>& units, SlotCounts slots,
@@ -170,6 +160,7 @@ Plan plan_with_units(const Scenario& scenario, const PlanRequest& request, const
     check_schedule_fits(request.degrees, schedule);
     return schedule;
   });
+  check_together(scenario, features_of(scenario, plan), Where::Predicted);
   plan.lengths = plan_lengths(scenario, plan);
   if (const SlotCounts slots = slot_counts(plan.schedule); slots.any()) {
     cut_into_slots(scenario, request, slot_units(), slots, plan);
@@ -222,7 +213,6 @@ Duration weight_of(const LoweringCosts& costs, const UnitCost& unit, int site, b
 std::vector<int> plan_lengths(const Scenario& scenario, const Plan& plan) {
   const MicrobatchLengths& lengths = scenario.lengths;
   if (!lengths.any()) return {};
-  if (lengths.shapes.size() > 1) check_lengths(scenario, plan);
   const auto given = static_cast<long long>(lengths.of.size()), one = static_cast<long long>(plan.schedule.microbatches);
   if (given != one && given != one * plan.data)
     throw fault_at(
@@ -242,9 +232,6 @@ void check_schedule_fits(const Degrees& degrees, const Schedule& schedule) {
   if (schedule.microbatches != degrees.microbatches)
     throw InputError(fmt::format("schedule '{}' is for {} microbatches, but batch.microbatches is {}", schedule.name,
                                  schedule.microbatches, degrees.microbatches));
-  if (degrees.context > 1 && schedule.splits > 1)
-    throw InputError(fmt::format("schedule '{}' cuts sequences into {} slices, which context parallelism of {} does too",
-                                 schedule.name, schedule.splits, degrees.context));
   const std::vector<ScheduleProblem> problems = check_schedule(schedule);
   if (problems.empty()) return;
   const ScheduleProblem& first = problems.front();

@@ -13,7 +13,9 @@
 #include "costmodel/plan/check.hpp"
 #include "costmodel/plan/most_recompute.hpp"
 #include "costmodel/plan/partition.hpp"
+#include "costmodel/plan/plan_features.hpp"
 #include "costmodel/plan/slots.hpp"
+#include "costmodel/scenario/check_together.hpp"
 #include "costmodel/scenario/read_parts.hpp"
 #include "costmodel/scenario/recompute_modes.hpp"
 #include "schedule/find_family.hpp"
@@ -333,6 +335,7 @@ Plan load_plan(const std::string& path, const Scenario& scenario, const CostMode
     log.add_at(*schedule, error);
   }
   log.throw_if_errors();
+  check_together(scenario, features_of(scenario, plan), Where::Predicted);
   plan.lengths = ordered_lengths(lengths, log, scenario, plan);
   log.throw_if_errors();
   check_cover(*stages, plan, static_cast<int>(units.size()));

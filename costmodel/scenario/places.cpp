@@ -1,6 +1,7 @@
 // Places of a scenario's keys: for faults that are found after reading, and for what its text leaves open.
 #include <algorithm>
 
+#include "costmodel/scenario/check_together.hpp"
 #include "costmodel/scenario/scenario.hpp"
 
 namespace panpipe {
@@ -31,6 +32,11 @@ InputError fault_at(const Scenario& scenario, const std::string& path, const std
                     std::string_view code) {
   if (!scenario.document) return InputError(message, help, code);
   return InputError(std::vector<Diagnostic>{diagnostic_at(nearest_node(*scenario.document, path), message, help, code)});
+}
+
+void check_together(const Scenario& scenario, const Features& features, Where asked) {
+  if (const Conflict* row = conflict_of(features, asked))
+    throw fault_at(scenario, std::string(row->key), text_of(*row), std::string(row->help), code_of(*row));
 }
 
 InputError placed(const InputError& fault, const Scenario& scenario, const std::string& path) {

@@ -14,6 +14,7 @@
 #include "costmodel/cluster/cluster_keys.hpp"
 #include "costmodel/cluster/cluster_reader.hpp"
 #include "costmodel/profile/load_profiles.hpp"
+#include "costmodel/scenario/check_together.hpp"
 #include "costmodel/scenario/document_edits.hpp"
 #include "costmodel/scenario/read_parts.hpp"
 #include "costmodel/scenario/resolve_document.hpp"
@@ -343,12 +344,18 @@ void use_profile(Scenario& scenario, std::shared_ptr<const Profile> profile) {
 }
 
 Workload make_workload(const Scenario& scenario, const Degrees& degrees) {
+  const bool apart = cuts_vocabulary(scenario.schedule.options);
+  Features features;
+  features.add(Feature::CutVocabulary, apart);
+  features.add(Feature::Tensor, degrees.tensor > 1);
+  features.add(Feature::Context, degrees.context > 1);
+  check_together(scenario, features, Where::Predicted);
   try {
     Workload workload = make_workload(scenario.workload, {.degrees = degrees,
                                                           .precision = scenario.precision,
                                                           .exchange = scenario.context_exchange,
                                                           .expert_load = scenario.expert_load,
-                                                          .vocabulary_apart = cuts_vocabulary(scenario.schedule.options)});
+                                                          .vocabulary_apart = apart});
     if (scenario.lengths.any() && tokens_per_sample(workload) != scenario.lengths.shapes.front().tokens())
       throw fault_at(scenario, "batch.lengths", fmt::format("{} has samples of one size", workload.name),
                      "only built-in models and those by config.json that read tokens have microbatches of unequal length");

@@ -61,8 +61,7 @@ void pad(OperatorGraph& graph, const Shape::value_type words, Shape::value_type 
 }  // namespace
 
 void set_vocabulary_apart(OperatorGraph& graph, int ranks) {
-  if (graph.degrees.tensor > 1) refuse("tensor-parallel ranks cut it already");
-  if (graph.degrees.context > 1) refuse("context-parallel ranks hold parts of the sequence");
+  PANPIPE_CHECK(graph.degrees.tensor == 1 && graph.degrees.context == 1, "a vocabulary is cut over whole ranks");
   if (graph.loss < 0 || graph.operators.empty()) refuse("it has no loss");
   const int lookup = lookup_of(graph), product = product_of(graph);
   const int words = operand_of_role(graph, graph.operators[lookup], TensorRole::Parameter);

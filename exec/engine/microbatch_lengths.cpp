@@ -35,9 +35,6 @@ std::vector<MicrobatchLength> microbatch_lengths(const Experiment& experiment, c
   std::vector<MicrobatchLength> lengths;
   if (plan.lengths.empty()) return lengths;
   const Scenario& scenario = experiment.scenario;
-  if (plan.context > 1)
-    throw fault_at(scenario, "batch.lengths", "the executor shares out sequences of one length over context-parallel ranks",
-                   "run with parallel.context 1; estimate, simulate and plan know more");
   const std::vector<SequenceShape>& shapes = scenario.lengths.shapes;
   double tokens = 0;
   for (const int length : plan.lengths) tokens += shapes[panpipe::at(length)].tokens();

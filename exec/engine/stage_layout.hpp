@@ -63,8 +63,11 @@ struct StageLayout {
   std::vector<int> cut;              // if sequences are cut, by the schedule or over ranks: per graph tensor, as in SliceGraph
   int chains = 1;
 
-  // Each path numbers its microbatches from 0; the step's samples are assigned to the paths in order.
-  int microbatch_of_step(int stage, int microbatch) const { return stages[stage].chain * (microbatches / chains) + microbatch; }
+  // Each path numbers its microbatches from 0, in steps in a row too; the step's samples are assigned to the paths in order.
+  int microbatches_of_chain() const { return microbatches / chains; }
+  int microbatch_of_step(int stage, int microbatch) const {
+    return stages[stage].chain * microbatches_of_chain() + microbatch % microbatches_of_chain();
+  }
 
   // The number of a slice. Without cut sequences a slice is a whole microbatch.
   int slice_index(const Action& action) const { return action.microbatch * splits + (action.split < 0 ? 0 : action.split); }

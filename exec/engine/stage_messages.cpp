@@ -36,8 +36,7 @@ StageMessages::StageMessages(const OperatorGraph& graph, const Plan& plan, const
 const Tensor& StageMessages::tensor_of(const Message& message, std::size_t number, int slice) const {
   const OperatorGraph* graph = &graph_;
   if (!of_length_.empty()) {
-    const int of_step = slice / layout_.splits % (layout_.microbatches / layout_.chains);  // of steps in a row too
-    const int microbatch = layout_.microbatch_of_step(message.from, of_step);
+    const int microbatch = layout_.microbatch_of_step(message.from, slice / layout_.splits);
     graph = of_length_[static_cast<std::size_t>(plan_.length_of(place_.replica, microbatch))];
   }
   return graph->tensors[static_cast<std::size_t>(message.tensors[number])];

@@ -12,7 +12,7 @@ namespace panpipe::exec {
 StepRow row_of_step(const Schedule& schedule, int position, std::int64_t step, bool from_idle, bool drains) {
   StepRow row;
   const std::vector<Action>& planned = schedule.order[static_cast<std::size_t>(position)];
-  row.microbatches = schedule.microbatches / static_cast<int>(schedule.chains.empty() ? 1 : schedule.chains.size());
+  row.microbatches = microbatches_of_chain(schedule);
   if (rolling_of(schedule) == Rolling::None) {
     row.order = planned;
     row.in_plan.resize(planned.size());

@@ -90,7 +90,7 @@ void Worker::make_stage(int stage, const ParameterStore& parameters) {
                                               groups_, copies_.get(), options_.gate);
   };
   if (options_.lengths.empty()) return add(0, graph_, parameters);
-  for (int m = 0; m < layout_.microbatches / layout_.chains; ++m) {
+  for (int m = 0; m < layout_.microbatches_of_chain(); ++m) {
     const int length = plan_.length_of(replica_, layout_.microbatch_of_step(stage, m));
     add(length, *options_.lengths[panpipe::at(length)].graph, *of_length_[panpipe::at(length)]);
   }

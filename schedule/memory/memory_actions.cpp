@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "schedule/cells.hpp"
+#include "schedule/goes_together.hpp"
 #include "schedule/order_building.hpp"
 #include "schedule/rolling.hpp"
 #include "schedule/walk.hpp"
@@ -109,6 +110,13 @@ int offload_stagger(const ScheduleOptions& options) { return integer_option(opti
 
 namespace {
 
+void check_option(const Schedule& schedule, Feature option) {
+  Features features = features_of(schedule);
+  features.add(option);
+  features.add(Feature::NoFlush, option == Feature::PostValidation);
+  if (const Conflict* conflict = conflict_of(features, Where::Predicted)) throw refusal_of(*conflict);
+}
+
 Schedule with_memory_actions(Schedule schedule, const ScheduleOptions& options, const PassCosts& costs) {
   const RecomputeChoice recompute = recompute_choice(options);
   const std::string offload = word_option(options, "offload", {"none", "selective", "full"});
@@ -117,12 +125,7 @@ Schedule with_memory_actions(Schedule schedule, const ScheduleOptions& options, 
   if (offload == "none" && (waiting || stagger > 1))
     throw InputError("options 'offload_waiting' and 'offload_stagger' need offload=selective or offload=full");
   if (!recompute.any && offload == "none") return schedule;
-  if (schedule.vocabulary_barriers > 0)
-    throw InputError(
-        "options 'recompute' and 'offload' place no actions among the passes of a vocabulary that is cut over the stages");
-  if (!ways_of_stages(schedule).empty())
-    throw InputError(fmt::format(
-        "options 'recompute' and 'offload' are for stages that run forwards and backwards; {} has others", schedule.name));
+  check_option(schedule, Feature::MemoryOptions);
   if (!check_schedule(schedule).empty()) return schedule;  // the caller's own check reports what is wrong
   if (recompute.any) schedule = add_recompute(schedule, costs, recompute.stages);
   if (offload == "none") return schedule;
@@ -136,11 +139,7 @@ Schedule apply_memory_options(Schedule schedule, const ScheduleOptions& options,
   const bool validated = boolean_option(options, "post_validation", false);
   schedule = with_memory_actions(std::move(schedule), options, costs);
   if (!validated) return schedule;
-  if (rolling_of(schedule) == Rolling::Stale)
-    throw InputError(fmt::format("option 'post_validation' is for schedules that flush, which {} does not", schedule.name));
-  if (schedule.vocabulary_barriers > 0)
-    throw InputError(
-        "options 'post_validation' and 'vocabulary' do not go together: passes of a cut vocabulary end with a flush");
+  check_option(schedule, Feature::PostValidation);
   for (Row& row : schedule.order)
     if (row.empty() || row.back().kind != ActionKind::Opt) row.push_back({.kind = ActionKind::Opt});
   schedule.empty_cells.clear();

@@ -21,6 +21,7 @@
 #include "base/input/yaml_document.hpp"
 #include "base/text/text_style.hpp"
 #include "schedule/limits.hpp"
+#include "schedule/rolling.hpp"
 #include "schedule/schedule.hpp"
 #include "schedule/text/csv_cell.hpp"
 #include "schedule/text/csv_header.hpp"
@@ -304,7 +305,7 @@ class CsvReader {
   }
 
   void check_repetition() {
-    const int microbatches = schedule_.microbatches / static_cast<int>(schedule_.chains.size());
+    const int microbatches = microbatches_of_chain(schedule_);
     for (std::size_t rank = 0; rank < schedule_.order.size(); ++rank) {
       std::map<std::tuple<ActionKind, int, int, int, bool>, std::size_t> seen;
       const auto& row = schedule_.order[rank];

@@ -120,7 +120,7 @@ TEST(Lengths, WhatIsNotRunIsRefused) {
   const Folder folder;
   std::string context = scenario_of("llama", 1, 2, kEight, "schedule: gpipe");
   context.replace(context.find("data: 2"), 7, "context: 2");
-  EXPECT_NE(error_of_step(folder, context).find("sequences of one length over context-parallel ranks"), std::string::npos);
+  EXPECT_NE(error_of_step(folder, context).find("batch.lengths and context parallelism together"), std::string::npos);
 }
 
 }  // namespace

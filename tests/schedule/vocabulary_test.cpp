@@ -151,11 +151,10 @@ TEST(VocabularyOrders, FaultsNameThePass) {
             "option 'vocabulary_barriers' is for a vocabulary that is cut");
 }
 
-// Rows of steps in a row number microbatches on, which a vocabulary's passes do not know.
 TEST(VocabularyOrders, EndWithAFlush) {
   const ScheduleOptions options = {{"vocabulary", "stages"}, {"post_validation", "true"}};
   EXPECT_EQ(test::diagnostic_of([&] { make_schedule("1f1b", 4, 8, options); }).message,
-            "options 'post_validation' and 'vocabulary' do not go together: passes of a cut vocabulary end with a flush");
+            "a vocabulary that is cut over the stages and steps without a flush do not go together: its passes end with a flush");
 }
 
 TEST(VocabularyOrders, AreTextAndBack) {

@@ -2,6 +2,8 @@
 
 #include "base/error.hpp"
 #include "costmodel/cost/matrix_optimizer.hpp"
+#include "costmodel/plan/plan_features.hpp"
+#include "costmodel/scenario/check_together.hpp"
 #include "costmodel/workload/model_config.hpp"
 #include "exec/engine/context/context_graph.hpp"
 #include "exec/engine/microbatch_lengths.hpp"
@@ -13,7 +15,6 @@
 #include "exec/engine/weights/published_weights.hpp"
 #include "exec/launch/run_options.hpp"
 #include "present/result/result_files.hpp"
-#include "schedule/rolling.hpp"
 #include "schedule/walk.hpp"
 
 namespace panpipe::exec {
@@ -59,8 +60,6 @@ void check_formats(const Scenario& scenario) {
                    "run without optimizer.states and optimizer.master");
   if (scenario.samples.any() && !scenario.lengths.any())
     throw fault_at(scenario, "batch.packed", "the executor's attention is over whole sequences", "run without batch.packed");
-  if (scenario.offload.any())
-    throw fault_at(scenario, "offload", "the executor keeps optimizer and parameters on the devices", "run without offload");
   if (scenario.workload.tuning.any())
     throw fault_at(scenario, "workload", "the executor trains every parameter of a built-in model, without LoRA",
                    "run without workload.lora and workload.frozen; an exported model may have frozen parameters");
@@ -89,7 +88,6 @@ void check_matrices(const Scenario& scenario, const Plan& plan) {
   if (exchanges) (void)matrix_sharding(scenario, plan.zero);
 }
 
-// Steps without a flush between them.
 // A stage that runs backwards alone makes its forward again, and would update running statistics a second time.
 void check_ways(const Scenario& scenario, const Plan& plan, const OperatorGraph& graph) {
   if (ways_of_stages(plan.schedule).empty()) return;
@@ -100,34 +98,10 @@ void check_ways(const Scenario& scenario, const Plan& plan, const OperatorGraph&
                    "run with another schedule");
 }
 
-void check_rolling(const Scenario& scenario, const Plan& plan) {
-  if (rolling_of(plan.schedule) == Rolling::None) return;
-  if (divides_parameters(plan))
-    throw fault_at(scenario, "parallel.zero",
-                   fmt::format("the executor runs {} with whole parameters and gradients, which zero {} divides",
-                               plan.schedule.name, plan.zero),
-                   "run with parallel.zero 0 or 1");
-  if (plan.context > 1)
-    throw fault_at(scenario, "parallel.context",
-                   fmt::format("the executor does not run {} with context-parallel ranks", plan.schedule.name),
-                   "run with parallel.context 1");
-}
-
 // ZeRO 2 and 3: who holds which part.
 void divide_parameters(PreparedRun& run) {
   const Scenario& scenario = run.experiment.scenario;
   if (!divides_parameters(run.plan)) return;
-  if (!ways_of_stages(run.plan.schedule).empty())
-    throw fault_at(
-        scenario, "parallel.zero",
-        fmt::format("the executor divides no parameters of stages that run forwards alone (schedule {})", run.plan.schedule.name),
-        "run with parallel.zero 0 or 1");
-  if (run.plan.experts_apart())
-    throw fault_at(
-        scenario, "parallel.zero",
-        "the executor divides gradients and parameters over replicas that hold the same experts, not where experts are "
-        "shared out",
-        "run with parallel.zero 0 or 1, or with parallel.expert 1");
   if (run.plan.zero >= 3 && autocast_of(run.graph(), scenario.precision))
     throw fault_at(
         scenario, "parallel.zero",
@@ -153,11 +127,8 @@ PreparedRun::PreparedRun(RunRequest asked)
   if (scenario.workload.config && !scenario.workload.config->not_followed.empty())
     throw InputError(scenario.workload.config->not_followed);
   plan = experiment.plan(request.plan);
-  if (plan.schedule.vocabulary_barriers > 0)
-    throw fault_at(scenario, "schedule", "the executor does not cut a vocabulary over the stages",
-                   "leave the option vocabulary out; estimate and simulate know it");
+  check_together(scenario, features_of(scenario, plan), Where::Executed);
   check_matrices(scenario, plan);
-  check_rolling(scenario, plan);
   check_ways(scenario, plan, *experiment.workload.graph);
   (void)microbatch_lengths(experiment, plan);  // or throws
   if (plan.context > 1) {

@@ -91,7 +91,8 @@ TEST(VocabularyShares, ReplicasThatDivideGradientsAreRefused) {
   scenario.cluster.devices.push_back({0, 0, 2});
   scenario.cluster.devices.push_back({0, 0, 3});
   EXPECT_EQ(test::diagnostic_of([&] { test::lowered(scenario, test::chain_of(6, 1e-3, 1e-3, 1e-3)); }).message,
-            "gradients and parameters of a vocabulary that is cut over the stages are not divided over replicas as well");
+            "a vocabulary that is cut over the stages and ZeRO 2 and 3 do not go together: its gradients and parameters are not "
+            "divided over replicas as well");
 }
 
 }  // namespace

@@ -54,11 +54,7 @@ TEST(VocabularyApart, AUnitOfNothingElseIsReplaced) {
 }
 
 TEST(VocabularyApart, OtherGraphsAreRefused) {
-  const auto message = [](const std::string& model, int tensor = 1) {
-    return test::diagnostic_of([&] { workload_of(model, 4, true, tensor); }).message;
-  };
-  EXPECT_EQ(message("gpt2", 2), "its vocabulary cannot be cut over the stages: tensor-parallel ranks cut it already");
-  EXPECT_NE(message("vit-l-16"), "");
+  EXPECT_NE(test::diagnostic_of([] { workload_of("vit-l-16", 4, true); }).message, "");
 }
 
 }  // namespace
