@@ -37,7 +37,9 @@ TEST(GoesTogether, ARefusalStandsOnce) {
     if (row.where == Where::Predicted) predicted.insert(pair);
   }
   for (const Conflict& row : conflicts())
-    if (row.where != Where::Predicted) EXPECT_EQ(predicted.count(std::minmax(row.one, row.other)), 0u) << text_of(row);
+    if (row.where != Where::Predicted) {
+      EXPECT_EQ(predicted.count(std::minmax(row.one, row.other)), 0u) << text_of(row);
+    }
 }
 
 TEST(GoesTogether, ARowNeedsBothOfItsFeaturesAndItsVerb) {
