@@ -1,6 +1,7 @@
 #include "sim/simulate.hpp"
 
 #include <algorithm>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -10,6 +11,7 @@
 #include "costmodel/estimate/estimate.hpp"
 #include "costmodel/lowering/pass_lanes.hpp"
 #include "costmodel/timeline/step_time.hpp"
+#include "schedule/rolling.hpp"
 #include "sim/event_loop.hpp"
 #include "sim/flow_solver.hpp"
 #include "sim/simgrid_module.hpp"
@@ -85,7 +87,8 @@ TaskTimes times_of(const EventInput& input, const EventRecord& record) {
   return times;
 }
 
-std::vector<LinkContention> contention_of(const EventRecord& record, const Network& network, Duration step) {
+// Of several steps in a row the mean of all, which take `last` together.
+std::vector<LinkContention> contention_of(const EventRecord& record, const Network& network, Duration last, int steps) {
   std::vector<LinkContention> rows;
   for (std::size_t i = 0; i < network.resources.size(); ++i) {
     const ResourceUse& use = record.uses[i];
@@ -93,11 +96,11 @@ std::vector<LinkContention> contention_of(const EventRecord& record, const Netwo
     if (use.busy <= 0) continue;
     LinkContention row;
     row.resource = resource.alike > 1 ? fmt::format("{} and {} alike", resource.name, resource.alike - 1) : resource.name;
-    row.busy = to_duration(Ticks(use.busy));
-    row.shared = to_duration(Ticks(use.shared));
-    row.lost = to_duration(Ticks(use.lost));
+    row.busy = to_duration(Ticks(use.busy)) / steps;
+    row.shared = to_duration(Ticks(use.shared)) / steps;
+    row.lost = to_duration(Ticks(use.lost)) / steps;
     row.flows = static_cast<int>(use.flows);
-    row.utilisation = step > Duration(0) ? use.bytes / (resource.capacity * step.base()) : 0;
+    row.utilisation = last > Duration(0) ? use.bytes / (resource.capacity * last.base()) : 0;
     rows.push_back(std::move(row));
   }
   std::stable_sort(rows.begin(), rows.end(), [](const LinkContention& a, const LinkContention& b) {
@@ -140,7 +143,9 @@ Timeline simulate(const TaskGraph& graph, const Cluster& cluster, const Options&
   double last = 0;
   for (const double end : record.task_end) last = std::max(last, end);
   timeline.contention_lost = to_duration(step_time(graph, times) - step_time(graph, idle));
-  timeline.contention = contention_of(record, folding.network, to_duration(Ticks(last)));
+  const std::optional<RolledSteps> rolled = rolled_steps(graph, times);
+  const int steps = rolled ? rolled->steps + kStepsBefore + kStepsAfter : 1;
+  timeline.contention = contention_of(record, folding.network, to_duration(Ticks(last)), steps);
   if (statistics) {
     statistics->activities = record.activities;
     statistics->flows = record.flows;

@@ -5,6 +5,8 @@
 #include <set>
 #include <tuple>
 
+#include "costmodel/timeline/device_sums.hpp"
+#include "costmodel/timeline/step_time.hpp"
 #include "study/compare/messages.hpp"
 
 namespace panpipe::study {
@@ -23,7 +25,7 @@ bool is_forward(const Span& transfer) {
 bool is_pass(const Span& span) { return span.lane == Lane::Compute && span.action.is_compute(); }
 
 PathPartKind kind_of(const Span& span) {
-  switch (span.lane) {
+  switch (counted_lane(span.lane, span.action.kind)) {
     case Lane::Send:
       return PathPartKind::Held;
     case Lane::Receive:
@@ -51,15 +53,18 @@ class Path {
       const bool ends_steps = span.lane == Lane::Compute || span.lane == Lane::Data || span.lane == Lane::Copy;
       if (ends_steps && (!last_ || span.end > last_->end)) last_ = &span;
     }
+    if (const auto rolled = rolled_steps(timeline)) begin_with(*rolled);
   }
   virtual ~Path() = default;
 
   std::vector<PathPart> run() {
     for (const Span* at = last_; at && visited_.insert(at).second;) {
       add(*at);
+      if (first_ > 0 && at_ <= first_) break;
       at = before(*at);
     }
-    if (!parts_.empty()) gap_down_to(0);
+    if (!parts_.empty() && first_ > 0 && at_ < first_) cut(parts_.back());
+    if (!parts_.empty()) gap_down_to(first_);
     std::reverse(parts_.begin(), parts_.end());
     return std::move(parts_);
   }
@@ -68,6 +73,23 @@ class Path {
   using Spans = std::vector<const Span*>;
 
   virtual const Span* before(const Span& span) = 0;
+
+  // Steps in a row: back from the end of the window that takes longest, and no further than to its start.
+  void begin_with(const RolledSteps& rolled) {
+    const auto& windows = rolled.windows;
+    const auto longest = std::max_element(windows.begin(), windows.end(), [](const auto& a, const auto& b) {
+      return a.second.end - a.second.start < b.second.end - b.second.start;
+    });
+    first_ = longest->second.start;
+    for (const Span* span : lanes_[{longest->first, Lane::Compute}])
+      if (span->action.kind == ActionKind::Opt && span->end.base() == longest->second.end) last_ = span;
+  }
+
+  void cut(PathPart& part) {
+    const double length = part.end - part.start, left = part.end - first_;
+    if (length > 0) part.inside *= left / length;
+    part.start = at_ = first_;
+  }
 
   void gap_down_to(double time) {
     if (at_ - time <= kSlack) return;
@@ -120,6 +142,7 @@ class Path {
   std::set<const Span*> visited_;
   std::vector<PathPart> parts_;  // last first
   double at_ = 0;                // start of the earliest part so far
+  double first_ = 0;             // where the path ends
   PathPartKind gap_ = PathPartKind::Gap;
 };
 
@@ -293,13 +316,19 @@ std::vector<PathPart> critical_path(const present::ResultDocument& result) {
   return result.measured() ? MeasuredPath(result.timeline).run() : PredictedPath(result).run();
 }
 
-std::map<PathPartKind, double> sums_of(const std::vector<PathPart>& path) {
+int steps_of_path(const present::ResultDocument& result) {
+  const auto rolled = rolled_steps(result.timeline);
+  return rolled ? rolled->steps : 1;
+}
+
+std::map<PathPartKind, double> sums_of(const std::vector<PathPart>& path, int steps) {
   std::map<PathPartKind, double> sums;
   for (const PathPart& part : path) {
     sums[part.kind] += part.end - part.start - part.inside;
     if (part.inside > 0)
       sums[part.kind == PathPartKind::Pass ? PathPartKind::PassCollective : PathPartKind::Sharing] += part.inside;
   }
+  for (auto& [kind, time] : sums) time /= steps;
   return sums;
 }
 

@@ -40,9 +40,12 @@ struct PathPart {
 // its sender (unless transfers are asynchronous), or a collective or reload that it waits for. A transfer starts with the end of
 // the pass that made it, or in batches with the receiver's last one. In a measured step the cause is the last event that ended
 // before, and the time between is a gap.
+//
+// Of steps in a row the path is that of the window in which their period is measured, which holds steps_of_path steps.
 std::vector<PathPart> critical_path(const present::ResultDocument& result);
+int steps_of_path(const present::ResultDocument& result);
 
-// Time by kind, in seconds. Adds up to the step.
-std::map<PathPartKind, double> sums_of(const std::vector<PathPart>& path);
+// Time of a step by kind, in seconds. Adds up to the step.
+std::map<PathPartKind, double> sums_of(const std::vector<PathPart>& path, int steps = 1);
 
 }  // namespace panpipe::study

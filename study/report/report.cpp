@@ -222,10 +222,12 @@ class Report {
     std::set<PathPartKind> kinds;  // that any of the chains has
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
       const std::vector<PathPart> parts = critical_path(inputs_[i].result);
-      sums.push_back(sums_of(parts));
+      const int steps = steps_of_path(inputs_[i].result);
+      sums.push_back(sums_of(parts, steps));
       for (const auto& [kind, time] : sums.back())
         if (time > 0) kinds.insert(kind);
-      page.note(named(i, fmt::format("{} parts, {} changes of device.", parts.size(), hops(parts))));
+      page.note(named(i, fmt::format("{} parts, {} changes of device{}.", parts.size(), hops(parts),
+                                     steps > 1 ? fmt::format(", of {} steps in a row", steps) : "")));
     }
     present::Bars bars;
     bars.title = "What the longest chain consists of";

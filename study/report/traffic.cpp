@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <map>
 
-#include "costmodel/timeline/intervals.hpp"
+#include "costmodel/timeline/device_sums.hpp"
+#include "costmodel/timeline/step_time.hpp"
 
 namespace panpipe::study {
 namespace {
@@ -38,10 +39,20 @@ Traffic traffic_of(const present::ResultDocument& result) {
   Traffic traffic;
   std::map<std::int32_t, Lanes> devices;
   std::map<std::pair<std::int32_t, Lane>, LaneTraffic> sums;
+  const std::optional<RolledSteps> rolled = rolled_steps(result.timeline);
+  const int steps = rolled ? rolled->steps : 1;
   for (const Span& span : result.timeline.spans) {
-    devices[span.device][span.lane].push_back({span.start.base(), span.end.base()});
-    if (!is_traffic(span.lane)) continue;
-    LaneTraffic& sum = sums[{span.device, span.lane}];
+    const Lane lane = counted_lane(span.lane, span.action.kind);
+    Interval part = {span.start.base(), span.end.base()};
+    bool counts = true;
+    if (rolled) {  // the window of its device, to which what ends in it belongs
+      const Interval& window = rolled->windows.at(span.device);
+      counts = part.end > window.start && part.end <= window.end;
+      part = {std::max(part.start, window.start), std::min(part.end, window.end)};
+    }
+    if (part.end > part.start || !rolled) devices[span.device][lane].push_back(part);
+    if (!is_traffic(lane) || !counts) continue;
+    LaneTraffic& sum = sums[{span.device, lane}];
     ++sum.count;
     sum.bytes += span.bytes.base();
   }
@@ -52,7 +63,7 @@ Traffic traffic_of(const present::ResultDocument& result) {
     for (auto& [lane, intervals] : lanes) intervals = united(std::move(intervals));
     const std::vector<Interval>& compute = lanes[Lane::Compute];
     // Waits inside passes are in the metrics, not in the spans.
-    const double inside = std::max(0.0, row.exposed_communication_s - all_outside(lanes, compute));
+    const double inside = std::max(0.0, steps * row.exposed_communication_s - all_outside(lanes, compute));
     traffic.tensor += inside + outside(lanes[Lane::Tensor], compute);
     traffic.pipeline += outside(both(lanes[Lane::Send], lanes[Lane::Receive]), compute);
     traffic.data += outside(lanes[Lane::Data], compute);
@@ -61,12 +72,14 @@ Traffic traffic_of(const present::ResultDocument& result) {
       lane.device = row.device;
       lane.rank = row.rank;
       lane.lane = sum->first.second;
-      lane.busy = length(lanes[lane.lane]);
-      lane.exposed = outside(lanes[lane.lane], compute) + (lane.lane == Lane::Tensor ? inside : 0);
+      lane.count = (lane.count + steps / 2) / steps;
+      lane.bytes /= steps;
+      lane.busy = length(lanes[lane.lane]) / steps;
+      lane.exposed = (outside(lanes[lane.lane], compute) + (lane.lane == Lane::Tensor ? inside : 0)) / steps;
       traffic.lanes.push_back(lane);
     }
   }
-  const double count = static_cast<double>(std::max<std::size_t>(devices.size(), 1));
+  const double count = static_cast<double>(std::max<std::size_t>(devices.size(), 1)) * steps;
   traffic.tensor /= count;
   traffic.pipeline /= count;
   traffic.data /= count;

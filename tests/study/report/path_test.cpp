@@ -113,16 +113,19 @@ TEST(ReportPath, MeasuredSendsHoldNobody) {
   EXPECT_NEAR(sums_of(critical_path(result))[PathPartKind::Gap], 1, 1e-12);
 }
 
-// 1F1B on two ranks, four microbatches, F 1 s, B 2 s, a hand-over 0.5 s, the optimizer nothing.
-present::ResultDocument two_ranks_1f1b(TransferRules::Semantics semantics) {
+// Two ranks, four microbatches, F 1 s, B 2 s, a hand-over 0.5 s, the optimizer nothing.
+present::ResultDocument two_ranks_of(Scenario scenario, TransferRules::Semantics semantics) {
   test::TableCosts costs = test::chain_of(2, 1, 1, 1);
   costs.latency = Duration(0.5);
-  Scenario scenario = test::scenario_of(2, 4, "1f1b");
   scenario.transfers.semantics = semantics;
   const Timeline timeline = estimate(test::lowered(scenario, costs));
   present::ResultPlan plan;
   plan.facts.transfers = name_of(semantics);
   return present::parse_result(present::to_result_json(timeline, metrics(timeline), {}, plan, true), "made.json");
+}
+
+present::ResultDocument two_ranks_1f1b(TransferRules::Semantics semantics) {
+  return two_ranks_of(test::scenario_of(2, 4, "1f1b"), semantics);
 }
 
 using Sums = std::map<PathPartKind, double>;
@@ -160,6 +163,33 @@ TEST(ReportPath, HoldsNobodyWithAsynchronousSends) {
   EXPECT_DOUBLE_EQ(sums[PathPartKind::Pass] + sums[PathPartKind::Transfer], result.timeline.step_time.base());
   // Rank 0 has one more forward in flight than rank 1, so that every gradient comes in time or costs its way.
   EXPECT_LT(result.timeline.step_time.base(), 17.5);
+}
+
+// Steps in a row: everything is of one of them. Of 2BW, rank 0 has one forward more under way than rank 1, so that two
+// microbatches take 1 + 0.5 + 3 + 0.5 + 2 = 7 s and a step of four 14 s; four transfers of 0.5 s go each way.
+TEST(ReportPath, OfStepsInARowIsOneStepLong) {
+  for (const std::string family : {"pipedream-2bw", "1f1b"}) {
+    SCOPED_TRACE(family);
+    Scenario scenario = test::scenario_of(2, 4, family);
+    if (family == "1f1b") scenario.schedule.options["post_validation"] = "true";
+    const present::ResultDocument result = two_ranks_of(scenario, TransferRules::Semantics::Asynchronous);
+    const double period = result.timeline.step_time.base();
+    if (family == "pipedream-2bw") EXPECT_DOUBLE_EQ(period, 14);
+    const int steps = steps_of_path(result);
+    double sum = 0;
+    Sums sums = sums_of(critical_path(result), steps);
+    for (const auto& [kind, time] : sums) sum += time;
+    EXPECT_NEAR(sum, period, 1e-9);
+    EXPECT_EQ(sums[PathPartKind::Gap], 0);
+    const Traffic traffic = traffic_of(result);
+    ASSERT_EQ(traffic.lanes.size(), 4U);
+    for (const LaneTraffic& lane : traffic.lanes) {
+      EXPECT_EQ(lane.count, 4);
+      EXPECT_EQ(lane.bytes, 4 * 8);
+      EXPECT_NEAR(lane.busy, 2, 1e-9);
+    }
+    EXPECT_LE(traffic.pipeline, period - 12 + 1e-9);  // a rank computes for 12 s
+  }
 }
 
 // A link that is shared: the part beyond the time on an idle link has a name.
