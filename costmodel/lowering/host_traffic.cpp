@@ -180,7 +180,7 @@ void HostTraffic::after(std::size_t position, std::int32_t pass) {
   if (with_gradients_[action.stage] == 0 || held.gradients <= Bytes(0)) return;
   with_gradients_[action.stage] = 0;
   Action away;
-  away.kind = ActionKind::ReduceGrad;
+  away.kind = ActionKind::Offload;
   away.stage = action.stage;
   const std::int32_t gone = copy(away, true, held.gradients, pass);
   lowering_.last_gradients.resize(static_cast<std::size_t>(lowering_.plan.pipeline), -1);

@@ -12,6 +12,7 @@
 #include "costmodel/cluster/host_path.hpp"
 #include "costmodel/cost/occupancy.hpp"
 #include "costmodel/lowering/lowering.hpp"
+#include "schedule/walk.hpp"
 
 namespace panpipe {
 namespace {
@@ -40,7 +41,8 @@ std::vector<int> form_of(const Plan& plan, const Occupancy& occupancy, int repli
   return form;
 }
 
-bool copies_to_host(const Schedule& schedule) {
+bool copies_to_host(const Scenario& scenario, const Schedule& schedule) {
+  if (scenario.offload.any() || !ways_of_stages(schedule).empty()) return true;
   return std::any_of(schedule.order.begin(), schedule.order.end(), [](const auto& row) {
     return std::any_of(row.begin(), row.end(), [](const Action& action) { return action.kind == ActionKind::Offload; });
   });
@@ -50,7 +52,7 @@ bool copies_to_host(const Schedule& schedule) {
 struct Traits {
   std::vector<int> types, sites, lengths;
   std::vector<std::tuple<PathClass, double, double>> links;  // latency with gather, time
-  std::vector<double> host;                                  // copy bandwidths, where the schedule offloads
+  std::vector<double> host;                                  // copy bandwidths, where anything lies in the host's memory
   bool operator<(const Traits& other) const {                // libc++ 13 has no <=> of containers
     return std::tie(types, sites, lengths, links, host) <
            std::tie(other.types, other.sites, other.lengths, other.links, other.host);
@@ -293,7 +295,7 @@ std::vector<int> like_replicas(const Scenario& scenario, const Plan& plan, const
   std::vector<int> like(at(plan.replicas()), 0);
   if (plan.replicas() == 1) return like;
   const Occupancy occupancy(scenario.cluster, plan, plan.devices);
-  const bool to_host = copies_to_host(plan.schedule);
+  const bool to_host = copies_to_host(scenario, plan.schedule);
   std::map<std::vector<int>, int> of_form;
   std::map<Traits, int> of_traits;
   for (int replica = 0; replica < plan.replicas(); ++replica) {

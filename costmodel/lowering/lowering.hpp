@@ -251,8 +251,8 @@ MatrixStep matrix_step(const Lowering& lowering, int rank);
 // Of copies between the device's memory and the host's while all devices of the plan copy. Throws InputError where there is none:
 // "which <needed>".
 Bandwidth copy_rate(const Lowering& lowering, int device, bool away, std::string_view needed);
-// Of what streams between devices and their hosts (HostedState), for plans whose devices are not yet chosen too.
-Bandwidth stream_rate(const Lowering& lowering, bool away);
+// Of what streams between a rank's device and its host (HostedState); of the first device where a plan's are not yet chosen.
+Bandwidth stream_rate(const Lowering& lowering, int rank, bool away);
 
 // zero_and_reductions.cpp: StageInfo::trains of every stage.
 void make_bucket_trains(Lowering& lowering);

@@ -47,13 +47,13 @@ Duration copies_of_step(const Lowering& lowering, int rank, const HeldParameters
 }
 
 // States and gradients that stream through the device, which updates them: what their copies take longer than the update.
-Duration streams_of_step(const Lowering& lowering, const HeldParameters& held, Duration update) {
+Duration streams_of_step(const Lowering& lowering, int rank, const HeldParameters& held, Duration update) {
   const double states = streamed_state_bytes(lowering.scenario);
   const double gradients = lowering.scenario.offload.gradients ? lowering.costs.reduced_bytes() : 0;
   if (states + gradients == 0 || held.elements() == 0) return Duration(0);
   const double share = updated_share(lowering, held);
-  const double down = share * states / stream_rate(lowering, true).base();
-  const double up = share * (states + gradients) / stream_rate(lowering, false).base();
+  const double down = share * states / stream_rate(lowering, rank, true).base();
+  const double up = share * (states + gradients) / stream_rate(lowering, rank, false).base();
   return std::max(Duration(std::max(down, up)) - update, Duration(0));
 }
 
@@ -64,9 +64,9 @@ HeldParameters held_of_chain(const Lowering& lowering) {
 
 }  // namespace
 
-Bandwidth stream_rate(const Lowering& lowering, bool away) {
-  const int first = lowering.plan.devices.empty() ? 0 : lowering.plan.devices.front();
-  return copy_rate(lowering, first, away, "streams from and to the host's memory need");
+Bandwidth stream_rate(const Lowering& lowering, int rank, bool away) {
+  const int device = lowering.plan.devices.empty() ? 0 : lowering.device(rank);
+  return copy_rate(lowering, device, away, "streams from and to the host's memory need");
 }
 
 Bandwidth copy_rate(const Lowering& lowering, int device, bool away, std::string_view needed) {
@@ -105,8 +105,8 @@ std::int32_t add_optimizer_program(Lowering& lowering, int rank) {
   if (held.matrix_elements() > 0)
     cost = cost + lowering.costs.around_update(held.others, held.experts, type) + matrix_step(lowering, rank).cost;
   const std::int32_t made = add_plain_program(
-      lowering.graph, cost.total + measured + copies_of_step(lowering, rank, held) + streams_of_step(lowering, held, cost.total),
-      cost);
+      lowering.graph,
+      cost.total + measured + copies_of_step(lowering, rank, held) + streams_of_step(lowering, rank, held, cost.total), cost);
   Program& program = lowering.graph.programs[made];
   program.exposed_communication = to_ticks(cost.communication);
   program.breakdown.communication = cost.communication;

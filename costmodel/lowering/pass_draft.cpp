@@ -166,7 +166,8 @@ double waits_for_copies(const Lowering& lowering, const StageInfo& info, int u, 
   }
   sums = parts.weight ? sums / (lowering.zero() >= 2 ? lowering.plan.shard_group() : 1) : 0;
   const double down = sums + (parts.forward ? kept : 0), up = sums + (parts.input ? kept : 0);
-  const double time = std::max(down / stream_rate(lowering, true).base(), up / stream_rate(lowering, false).base());
+  const double time =
+      std::max(down / stream_rate(lowering, info.rank, true).base(), up / stream_rate(lowering, info.rank, false).base());
   return std::max(time - work, 0.0) / static_cast<double>(end - first);
 }
 

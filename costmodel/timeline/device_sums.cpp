@@ -77,7 +77,7 @@ std::vector<DeviceIntervals> intervals_of(const TaskGraph& graph, const TaskTime
     DeviceIntervals* of = of_rank[rank];
     if (of == nullptr) continue;
     for (std::int32_t t = graph.rank_begin[rank]; t < graph.rank_begin[at(rank) + 1]; ++t)
-      of->add(graph.tasks[t].lane, in_seconds(times.task_start[t], times.task_end[t]),
+      of->add(counted_lane(graph.tasks[t].lane, graph.tasks[t].action.kind), in_seconds(times.task_start[t], times.task_end[t]),
               times.task_waiting.empty() ? 0 : to_duration(times.task_waiting[t]).base());
   }
   for (std::size_t i = 0; i < graph.transfers.size(); ++i) {

@@ -10,6 +10,10 @@
 
 namespace panpipe {
 
+// What an entry of a lane counts as. Copies to the host's memory run on the data lane, where they need not wait for those that
+// come back on the copy lane; like these they are no communication.
+inline Lane counted_lane(Lane lane, ActionKind kind) { return kind == ActionKind::Offload ? Lane::Copy : lane; }
+
 // The activity of a device. Seconds.
 struct DeviceIntervals {
   std::vector<Interval> compute, communication;

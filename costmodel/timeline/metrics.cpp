@@ -26,7 +26,7 @@ DeviceSums measure_device(const Span* first, const Span* last, double step, cons
     intervals.steps = rolled->steps;
   }
   for (const Span* span = first; span != last; ++span)
-    intervals.add(span->lane, {span->start.base(), span->end.base()}, span->waiting.base());
+    intervals.add(counted_lane(span->lane, span->action.kind), {span->start.base(), span->end.base()}, span->waiting.base());
   return sums_of(std::move(intervals), step);
 }
 

@@ -103,6 +103,8 @@ class SpanMaker {
   void fill_task(std::size_t t, Span& span) const {
     const Task& task = graph_.tasks[t];
     span.action = task.action;
+    if (task.kind == TaskKind::Offload) span.bytes = task.give;
+    if (task.kind == TaskKind::Reload) span.bytes = task.take;
     if (task.flow >= 0) {
       span.label = collective_label(flow(task.flow).cost.kind);
       span.bytes = flow(task.flow).cost.bytes;

@@ -55,7 +55,7 @@ class Paths {
   void shared_weights() {
     std::set<int> devices;
     for (const Span& span : timeline_.spans)
-      if (span.lane == Lane::Data) devices.insert(span.device);
+      if (counted_lane(span.lane, span.action.kind) == Lane::Data) devices.insert(span.device);
     const std::vector<int> ring(devices.begin(), devices.end());
     for (std::size_t i = 0; i < ring.size(); ++i) note(data_, ring[i], ring[(i + 1) % ring.size()]);
   }

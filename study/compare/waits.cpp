@@ -28,7 +28,7 @@ class Explainer {
     for (const Span& span : timeline.spans) {
       Lanes& lanes = devices_[span.device];
       if (span.lane == Lane::Compute) lanes.compute.push_back(&span);
-      if (span.lane == Lane::Data) lanes.sums.push_back(&span);
+      if (counted_lane(span.lane, span.action.kind) == Lane::Data) lanes.sums.push_back(&span);
     }
   }
 

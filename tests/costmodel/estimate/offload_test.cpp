@@ -1,6 +1,10 @@
 // Recompute and offload of a scenario's schedule, from the scenario to times and memory.
 #include <gtest/gtest.h>
 
+#include <map>
+#include <utility>
+#include <vector>
+
 #include "base/error.hpp"
 #include "costmodel/estimate/estimate.hpp"
 #include "costmodel/lowering/task_graph.hpp"
@@ -115,6 +119,31 @@ TEST(Offload, OfTheInputsOfRecomputedStages) {
   }
   EXPECT_EQ(copies, 8);
   EXPECT_LT(peak(parked), peak(kept));
+}
+
+// Two cards, whose links to the host carry 100 and 50 bytes a second. 400 bytes of a forward of 1 s leave in 4 and in 8 s; the
+// update waits for the states of 100 elements, twice as long on the slower link.
+TEST(Offload, StreamsRunAtTheRateOfTheirOwnDevice) {
+  Scenario scenario = scenario_of(2, 1, "1f1b");
+  DeviceType& first = scenario.cluster.types.front();
+  first.copy_bandwidth = Bandwidth(100);
+  DeviceType second = first;
+  second.copy_bandwidth = Bandwidth(50);
+  scenario.cluster.types.push_back(second);
+  scenario.cluster.devices[1].type = 1;
+  scenario.optimizer.name = "adam";
+  scenario.offload.optimizer = scenario.offload.streams = true;
+  test::TableCosts costs = test::chain_of(2, 1, 1, 1, 400);
+  for (UnitCost& unit : costs.table.units) unit.streams = Streamed::All;
+  const TaskGraph graph = test::lowered(scenario, costs);
+  std::map<std::pair<TaskKind, ActionKind>, std::vector<double>> seconds;  // by rank
+  for (const Task& task : graph.tasks)
+    seconds[{task.kind, task.action.kind}].push_back(to_duration(graph.programs[task.program].duration).base());
+  EXPECT_EQ((seconds[{TaskKind::Pass, ActionKind::F}]), (std::vector<double>{4, 8}));
+  const std::vector<double>& updates = seconds[{TaskKind::Optimizer, ActionKind::Opt}];
+  ASSERT_EQ(updates.size(), 2U);
+  EXPECT_GT(updates[0], 0);
+  EXPECT_DOUBLE_EQ(updates[1], 2 * updates[0]);
 }
 
 }  // namespace
