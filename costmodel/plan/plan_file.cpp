@@ -120,12 +120,15 @@ void read_batch(const Node& node, ReadLog& log, const Scenario& scenario) {
 // The place of state that the plan decides.
 void read_offload(const Node& node, ReadLog& log, const Scenario& scenario) {
   MapReader reader(node, log);
-  for (const auto& [key, there] :
-       {std::pair("optimizer", scenario.offload.optimizer), {"parameters", scenario.offload.parameters}}) {
-    if (!reader.has(key)) continue;
-    const bool here = reader.choice<bool>(key, {{"cpu", true}, {"stream", true}, {"none", false}});
-    check_agrees(node, log, scenario, fmt::format("offload.{}", key), here ? "cpu" : "none", there ? "cpu" : "none");
-  }
+  const auto compare = [&](const char* key, const Choices<std::string>& places, const std::string& there) {
+    if (!reader.has(key)) return;
+    const auto here = reader.choice<std::string>(key, places);
+    check_agrees(node, log, scenario, fmt::format("offload.{}", key), here, there);
+  };
+  const HostedState& hosted = scenario.offload;
+  const char* updated = hosted.streams ? "stream" : "cpu";
+  compare("optimizer", {{"cpu", "cpu"}, {"stream", "stream"}, {"none", "none"}}, hosted.optimizer ? updated : "none");
+  compare("parameters", {{"cpu", "cpu"}, {"none", "none"}}, hosted.parameters ? "cpu" : "none");
   reader.find("activations");  // the order holds the copies
   reader.finish();
 }

@@ -158,5 +158,19 @@ TEST(PlanFile, APlanForAnotherWorkloadIsRefused) {
   EXPECT_GT(fault.line, 0);
 }
 
+// An optimizer that the host updates is another plan than one whose states stream through the devices.
+TEST(PlanFile, WhereTheOptimizerIsUpdatedIsPartOfThePlan) {
+  Loaded loaded = measured_layers(6);
+  const CostModel model(loaded.scenario, loaded.workload);
+  const std::string plan = to_yaml(make_plan(loaded.scenario, model), model.units(0));
+  loaded.scenario.offload.optimizer = loaded.scenario.offload.streams = true;
+  const auto load = [&](const char* place) {
+    load_plan(test::scratch().write("plan.yaml", plan + "offload: {optimizer: " + place + "}\n"), loaded.scenario, model);
+  };
+  EXPECT_NO_THROW(load("stream"));
+  EXPECT_THAT(test::diagnostic_of([&] { load("cpu"); }).message,
+              testing::StartsWith("the plan has optimizer cpu, but the scenario has stream"));
+}
+
 }  // namespace
 }  // namespace panpipe
