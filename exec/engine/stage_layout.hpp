@@ -69,6 +69,12 @@ struct StageLayout {
     return stages[stage].chain * microbatches_of_chain() + microbatch % microbatches_of_chain();
   }
 
+  // The action with the number of its microbatch in its own step: rows without a flush number those of two steps (step_row.hpp).
+  Action in_own_step(Action action) const {
+    if (action.microbatch >= 0) action.microbatch %= microbatches_of_chain();
+    return action;
+  }
+
   // The number of a slice. Without cut sequences a slice is a whole microbatch.
   int slice_index(const Action& action) const { return action.microbatch * splits + (action.split < 0 ? 0 : action.split); }
 

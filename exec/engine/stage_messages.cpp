@@ -75,7 +75,8 @@ std::vector<at::Tensor> StageMessages::take(int index, const Action& of, bool ba
   const Message& message = this->message(index);
   const int stage = backward ? message.to : message.from, other = rank_of_stage(stage);
   const int slice = layout_.slice_index(of);
-  const std::string action = to_text(of);
+  const Action shown = layout_.in_own_step(of);
+  const std::string action = to_text(shown);
   const MessageKey key{index, {slice, backward}};
   if (other == transport_.rank()) {
     auto node = local_.extract(key);
@@ -85,7 +86,7 @@ std::vector<at::Tensor> StageMessages::take(int index, const Action& of, bool ba
   post_message(index, slice, backward);
   std::vector<at::Tensor> values(message.tensors.size());
   action_ = fmt::format("{}, waiting for the {} of microbatch {}{} from stage {} on rank {}", action,
-                        backward ? "gradient" : "activation", of.microbatch,
+                        backward ? "gradient" : "activation", shown.microbatch,
                         layout_.splits > 1 ? fmt::format(", slice {},", of.split) : "", stage, other);
   auto arriving = posted_.extract(key);  // held by name: the loop must not outlive it
   std::vector<SpanLog::Moment> arrived;
@@ -137,7 +138,7 @@ void StageMessages::note_transfer(int index, const Action& of, bool backward, bo
   span.lane = sends ? Lane::Send : Lane::Receive;
   span.action.kind = backward ? (sends ? ActionKind::SendB : ActionKind::RecvB) : (sends ? ActionKind::SendF : ActionKind::RecvF);
   span.action.stage = sends ? producer : consumer;
-  span.action.microbatch = of.microbatch;
+  span.action.microbatch = layout_.in_own_step(of).microbatch;
   span.action.split = of.split;
   span.peer = rank_of_stage(sends ? consumer : producer);
   span.bytes = Bytes(bytes);

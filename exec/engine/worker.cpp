@@ -214,7 +214,7 @@ void Worker::note_loss(const Action& action, const std::vector<at::Tensor>& outp
 }
 
 void Worker::report_loss(const Action& action, double share, double value, StepResult& result) {
-  const double loss = fault_.loss(to_text(action), step_, value);
+  const double loss = fault_.loss(to_text(layout_.in_own_step(action)), step_and_microbatch(row_, action, step_).first, value);
   if (options_.on_loss) options_.on_loss(microbatch_of_step(action), loss);
   if (groups_.member(Among::Tensor) == 0) result.loss_sum += share * loss;
 }
@@ -256,7 +256,7 @@ Steps Worker::copy(const Action& action) {
     Span span;
     span.device = transport_.rank();
     span.lane = Lane::Copy;
-    span.action = action;
+    span.action = layout_.in_own_step(action);
     span.bytes = Bytes(note.bytes);
     end.host = Clock::now();
     if (note.end) {
@@ -304,7 +304,7 @@ void Worker::end_work(Running& running) {
   Span span;
   span.device = transport_.rank();
   span.lane = Lane::Compute;
-  span.action = running.action;
+  span.action = layout_.in_own_step(running.action);
   spans_.note(std::move(span), std::move(running.started), {spans_.now()}, std::move(running.waits));
 }
 
@@ -315,11 +315,13 @@ void Worker::run_step(Running& running) {
   const auto parked = parked_.find(key_of(running.action));
   if (parked != parked_.end() && running.action.kind == ActionKind::F && running.next == 0)
     parked->second = std::make_unique<ParkedActivations>(options_.device);
-  action_ = to_text(running.action);
-  transport_.set_action(fmt::format("{} of step {}", action_, step_));
-  if (first) fault_.before(action_, step_);
+  const Action shown = layout_.in_own_step(running.action);
+  const std::int64_t step = step_and_microbatch(row_, running.action, step_).first;
+  action_ = to_text(shown);
+  transport_.set_action(fmt::format("{} of step {}", action_, step));
+  if (first) fault_.before(action_, step);
   running_ = &running;
-  groups_.set_action(running.action);
+  groups_.set_action(shown);
   if (first && starts_at_once) begin_work(running);
   {
     const bool captures = parked != parked_.end() && running.action.kind == ActionKind::F;

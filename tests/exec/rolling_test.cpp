@@ -5,6 +5,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <set>
+
 #include "exec/engine/parameters.hpp"
 #include "exec/engine/stage/operator_program.hpp"
 #include "exec/engine/training/training_data.hpp"
@@ -136,6 +139,21 @@ TEST(TwoVersions, TheLogHasEveryStep) {
     EXPECT_NEAR(lines[s]["loss"].get<double>(), outcome.losses()[s], 1e-6);
     EXPECT_GT(lines[s]["gradient_norm"].get<double>(), 0);
   }
+}
+
+// Rows number the microbatches of two steps: from 4 on those of odd ones. Spans and faults have the numbers of one step, 0 to 3.
+TEST(TwoVersions, SpansAndFaultsNumberMicrobatchesByTheirStep) {
+  const std::string scenario = scenario_of(2, 4, kPlain);
+  const Trained trained = train(scenario, 3);
+  std::set<int> numbers;
+  for (const Span& span : trained.timeline.spans)
+    if (span.action.microbatch >= 0) numbers.insert(span.action.microbatch);
+  EXPECT_EQ(numbers, (std::set<int>{0, 1, 2, 3}));
+  const Folder folder;
+  setenv("PANPIPE_FAULT", "rank=1,step=1,action=1F0,kind=nan", 1);
+  const std::string error = run_threads(folder.write("s.yaml", scenario), quiet(folder.file("s.yaml"), 3)).error();
+  unsetenv("PANPIPE_FAULT");
+  EXPECT_NE(error.find("step 2: the loss of microbatch 0 is nan"), std::string::npos) << error;
 }
 
 TEST(TwoVersions, RefusesWhatDividesTheWeights) {
