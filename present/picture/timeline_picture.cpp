@@ -10,6 +10,7 @@
 
 #include "base/text/memory_text.hpp"
 #include "base/text/percent.hpp"
+#include "costmodel/timeline/device_sums.hpp"
 #include "present/picture/picture_layout.hpp"
 
 namespace panpipe::present {

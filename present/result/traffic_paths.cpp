@@ -4,6 +4,8 @@
 #include <set>
 #include <string_view>
 
+#include "costmodel/timeline/device_sums.hpp"
+
 namespace panpipe::present {
 namespace {
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "costmodel/timeline/device_sums.hpp"
 #include "study/compare/messages.hpp"
 
 namespace panpipe::study {

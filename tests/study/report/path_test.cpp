@@ -174,7 +174,9 @@ TEST(ReportPath, OfStepsInARowIsOneStepLong) {
     if (family == "1f1b") scenario.schedule.options["post_validation"] = "true";
     const present::ResultDocument result = two_ranks_of(scenario, TransferRules::Semantics::Asynchronous);
     const double period = result.timeline.step_time.base();
-    if (family == "pipedream-2bw") EXPECT_DOUBLE_EQ(period, 14);
+    if (family == "pipedream-2bw") {
+      EXPECT_DOUBLE_EQ(period, 14);
+    }
     const int steps = steps_of_path(result);
     double sum = 0;
     Sums sums = sums_of(critical_path(result), steps);
