@@ -7,7 +7,7 @@
 #include <set>
 
 #include "base/error.hpp"
-#include "base/text/characters.hpp"
+#include "schedule/family_text.hpp"
 #include "schedule/find_family.hpp"
 #include "schedule/memory/fit_memory.hpp"
 #include "schedule/memory/memory_actions.hpp"
@@ -19,11 +19,6 @@ namespace {
 
 constexpr const char* kName = "auto-memory";
 
-struct Base {
-  std::string family;
-  ScheduleOptions options;
-};
-
 // Of two stages per rank each: the V that is searched within a memory, and the loops that PipeOffload made for offload.
 const std::vector<std::string>& usual_bases() {
   static const std::vector<std::string> names = {"zb-v-auto", "group-interleaved", "gis-h"};
@@ -31,22 +26,14 @@ const std::vector<std::string>& usual_bases() {
 }
 
 // "auto", "zb-auto", or "interleaved-1f1b:stages_per_rank=4" with options.
-std::vector<Base> read_bases(const ScheduleOptions& options) {
+std::vector<FamilyText> read_bases(const ScheduleOptions& options) {
   const auto found = options.find("base");
-  std::vector<Base> bases;
+  std::vector<FamilyText> bases;
   if (found == options.end() || found->second == "auto") {
     for (const std::string& name : usual_bases()) bases.push_back({name, {}});
     return bases;
   }
-  const std::vector<std::string> parts = split_text(found->second, ':');
-  Base base{parts[0], {}};
-  for (std::size_t i = 1; i < parts.size(); ++i) {
-    const std::size_t equals = parts[i].find('=');
-    if (equals == std::string::npos || equals == 0)
-      throw InputError(fmt::format(
-          "behind the base {} an option is KEY=VALUE, as in interleaved-1f1b:stages_per_rank=4, not '{}'", parts[0], parts[i]));
-    base.options[parts[i].substr(0, equals)] = parts[i].substr(equals + 1);
-  }
+  FamilyText base = read_family_text(found->second, ':');
   if (base.family == kName) throw InputError(fmt::format("the base of {} is another family", kName));
   check_options(base.family, base.options);
   bases.push_back(std::move(base));
@@ -54,7 +41,7 @@ std::vector<Base> read_bases(const ScheduleOptions& options) {
 }
 
 // A family that takes a limit itself starts from several, since an order that wants little more may need fewer actions.
-std::vector<Schedule> orders_of(const Base& base, int ranks, int microbatches, int limit, const PassCosts& costs) {
+std::vector<Schedule> orders_of(const FamilyText& base, int ranks, int microbatches, int limit, const PassCosts& costs) {
   if (!has_option(base.family, "memory") || base.options.count("memory") != 0)
     return {make_schedule(base.family, ranks, microbatches, base.options, costs)};
   const int stages = make_schedule(base.family, ranks, 1, base.options, costs).stages / ranks;
@@ -95,7 +82,7 @@ void add_starts(const Schedule& order, const PassCosts& costs, const MemoryLimit
 constexpr std::size_t kImproved = 3;  // starts
 
 Schedule make_auto_memory(int ranks, int microbatches, const ScheduleOptions& options, const PassCosts& costs) {
-  const std::vector<Base> bases = read_bases(options);
+  const std::vector<FamilyText> bases = read_bases(options);
   MemoryLimit limit;
   limit.activations = integer_option(options, "memory", ranks, 1);
   limit.effort = integer_option(options, "effort", 100, 1) / 100.0;
@@ -103,7 +90,7 @@ Schedule make_auto_memory(int ranks, int microbatches, const ScheduleOptions& op
   limit.recompute = ways != "offload";
   limit.offload = ways != "recompute";
   std::vector<Start> starts;
-  for (const Base& base : bases) {
+  for (const FamilyText& base : bases) {
     const ScheduleFamily* family = find_family(base.family);
     if (bases.size() > 1 && !family->refused(ranks, microbatches, base.options).empty()) continue;
     for (const Schedule& order : orders_of(base, ranks, microbatches, limit.activations, costs)) {

@@ -1,0 +1,27 @@
+#include "schedule/family_text.hpp"
+
+#include <fmt/format.h>
+
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/text/characters.hpp"
+
+namespace panpipe {
+
+FamilyText read_family_text(const std::string& text, char separator) {
+  const std::vector<std::string> parts = split_text(text, separator);
+  FamilyText read{parts[0], {}};
+  for (std::size_t i = 1; i < parts.size(); ++i) {
+    const std::size_t equals = parts[i].find('=');
+    if (equals == std::string::npos || equals == 0)
+      throw InputError(
+          fmt::format("behind the family {} an option is KEY=VALUE, as in interleaved-1f1b{}stages_per_rank=4, not '{}'",
+                      read.family, separator, parts[i]));
+    if (!read.options.emplace(parts[i].substr(0, equals), parts[i].substr(equals + 1)).second)
+      throw InputError(fmt::format("option '{}' of {} is given twice", parts[i].substr(0, equals), read.family));
+  }
+  return read;
+}
+
+}  // namespace panpipe
