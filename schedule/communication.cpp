@@ -66,8 +66,8 @@ class SendsAndReceives {
 
   void hand_over(std::size_t rank, const Action& a) {
     const bool forward = a.kind == ActionKind::F;
+    here_[products_.output(a)] = 1;  // passes of a cut vocabulary meet in exchanges, not in messages
     if (!forward && a.kind != ActionKind::I && a.kind != ActionKind::B) return;
-    here_[products_.output(a)] = 1;
     const int to = forward ? products_.next(a.stage) : products_.gradient_to(a.stage);
     if (to < 0) return;
     const auto peer = static_cast<std::size_t>(schedule_.stage_to_rank[to]);
