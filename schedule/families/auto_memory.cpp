@@ -40,6 +40,19 @@ std::vector<FamilyText> read_bases(const ScheduleOptions& options) {
   return bases;
 }
 
+// "6" for all ranks, or "8,6,6,4" for each.
+std::vector<int> limits_of_ranks(int ranks, const ScheduleOptions& options) {
+  const auto found = options.find("memory");
+  std::vector<int> limits;
+  for (const std::string& part : split_text(found == options.end() ? std::to_string(ranks) : found->second, ','))
+    limits.push_back(integer_option({{"memory", part}}, "memory", 0, 1));
+  if (limits.size() == 1) limits.assign(static_cast<std::size_t>(ranks), limits.front());
+  if (static_cast<int>(limits.size()) != ranks)
+    throw InputError(fmt::format("option 'memory' of schedule {} lists the limits of {} ranks, but there are {}", kName,
+                                 limits.size(), ranks));
+  return limits;
+}
+
 // A family that takes a limit itself starts from several, since an order that wants little more may need fewer actions.
 std::vector<Schedule> orders_of(const FamilyText& base, int ranks, int microbatches, int limit, const PassCosts& costs) {
   if (!has_option(base.family, "memory") || base.options.count("memory") != 0)
@@ -56,18 +69,10 @@ std::vector<Schedule> orders_of(const FamilyText& base, int ranks, int microbatc
   return result;
 }
 
-struct Start {
-  double makespan = 0;
-  Schedule order;
-};
-
 // The order within the limit, by eviction from itself and from what PipeOffload's rules make of it.
-void add_starts(const Schedule& order, const PassCosts& costs, const MemoryLimit& limit, std::vector<Start>& starts) {
+void add_starts(const Schedule& order, const PassCosts& costs, const MemoryLimit& limit, std::vector<FittedOrder>& starts) {
   const auto add = [&](const Schedule& from, const MemoryLimit& within) {
-    if (std::optional<Schedule> fits = fitted(from, costs, within)) {
-      const double makespan = evaluate(*fits, costs).makespan;
-      starts.push_back({makespan, *std::move(fits)});
-    }
+    if (std::optional<FittedOrder> fits = fitted(from, costs, within)) starts.push_back(*std::move(fits));
   };
   add(order, limit);
   if (!limit.offload) return;
@@ -84,42 +89,38 @@ constexpr std::size_t kImproved = 3;  // starts
 Schedule make_auto_memory(int ranks, int microbatches, const ScheduleOptions& options, const PassCosts& costs) {
   const std::vector<FamilyText> bases = read_bases(options);
   MemoryLimit limit;
-  limit.activations = integer_option(options, "memory", ranks, 1);
+  limit.activations = limits_of_ranks(ranks, options);
   limit.effort = integer_option(options, "effort", 100, 1) / 100.0;
   const std::string ways = word_option(options, "ways", {"recompute", "offload", "both"});
   limit.recompute = ways != "offload";
   limit.offload = ways != "recompute";
-  std::vector<Start> starts;
+  const int most = limit.most();
+  std::vector<FittedOrder> starts;
   for (const FamilyText& base : bases) {
     const ScheduleFamily* family = find_family(base.family);
     if (bases.size() > 1 && !family->refused(ranks, microbatches, base.options).empty()) continue;
-    for (const Schedule& order : orders_of(base, ranks, microbatches, limit.activations, costs)) {
+    for (const Schedule& order : orders_of(base, ranks, microbatches, most, costs)) {
       if (const auto faults = check_schedule(order); !faults.empty())
         throw InputError(fmt::format("the base {} is no legal order: {}", base.family, faults.front().message));
       add_starts(order, costs, limit, starts);
     }
   }
   if (starts.empty())
-    throw InputError(fmt::format("{} finds no order whose ranks hold at most {} activation{}{}", kName, limit.activations,
-                                 limit.activations == 1 ? "" : "s",
+    throw InputError(fmt::format("{} finds no order whose ranks hold at most {} activation{}{}", kName, most,
+                                 most == 1 ? "" : "s",
                                  ways == "offload" ? ": copies need time, and room for what is under way; allow ways=both" : ""));
-  std::stable_sort(starts.begin(), starts.end(), [](const Start& a, const Start& b) { return a.makespan < b.makespan; });
-  std::optional<Schedule> best;
-  double least = 0;
-  for (std::size_t i = 0; i < std::min(kImproved, starts.size()); ++i) {
-    Schedule order = improved(std::move(starts[i].order), costs, limit);
-    const double makespan = evaluate(order, costs).makespan;
-    if (best && makespan >= least) continue;
-    least = makespan;
-    best = std::move(order);
-  }
-  best->name = kName;
-  best->empty_cells.clear();
-  best->notes.clear();
-  const StepBound bound = step_bound(*best, costs, limit.activations, std::pair{limit.recompute, limit.offload});
-  best->lower_bound.reset();
-  if (bound.by_memory) best->lower_bound = bound.makespan;
-  return *std::move(best);
+  const auto shorter = [](const FittedOrder& a, const FittedOrder& b) { return a.evaluation.makespan < b.evaluation.makespan; };
+  std::stable_sort(starts.begin(), starts.end(), shorter);
+  starts.resize(std::min(kImproved, starts.size()));
+  for (FittedOrder& start : starts) start = improved(std::move(start), costs, limit);
+  Schedule best = std::move(std::min_element(starts.begin(), starts.end(), shorter)->order);
+  best.name = kName;
+  best.empty_cells.clear();
+  best.notes.clear();
+  const StepBound bound = step_bound(best, costs, most, std::pair{limit.recompute, limit.offload});
+  best.lower_bound.reset();
+  if (bound.by_memory) best.lower_bound = bound.makespan;
+  return best;
 }
 
 }  // namespace

@@ -35,8 +35,8 @@ struct Change {
 
 class RankEviction {
  public:
-  RankEviction(Row& row, const CellTimes& times, const PassCosts& costs, const MemoryLimit& limit)
-      : row_(row), cells_(cells_of(row, times)), costs_(costs), limit_(limit) {
+  RankEviction(Row& row, const CellTimes& times, const PassCosts& costs, const MemoryLimit& limit, int most)
+      : row_(row), cells_(cells_of(row, times)), costs_(costs), limit_(limit), most_(most) {
     for (std::size_t c = 0; c < cells_.size(); ++c)
       for (std::size_t i = cells_[c].first; i < cells_[c].end; ++i) note(row_[i], c);
   }
@@ -47,7 +47,7 @@ class RankEviction {
     while (!changes_.empty()) {
       const Change change = changes_.top();
       changes_.pop();
-      if (change.by > 0 && level + change.by > limit_.activations) {
+      if (change.by > 0 && level + change.by > most_) {
         if (const auto leaving = last_used(change.at)) {
           leave(*leaving, change.at);
           --level;
@@ -205,6 +205,7 @@ class RankEviction {
   std::vector<Cell> cells_;
   const PassCosts& costs_;
   const MemoryLimit& limit_;
+  int most_;  // activations that the rank may hold
   std::map<std::tuple<int, int, int>, std::size_t> by_place_;
   std::vector<Life> lives_;
   std::priority_queue<Change, std::vector<Change>, std::greater<>> changes_;
@@ -217,8 +218,8 @@ class RankEviction {
 bool evict(Schedule& schedule, const ScheduleEvaluation& evaluation, const PassCosts& costs, const MemoryLimit& limit) {
   bool changed = false;
   for (std::size_t rank = 0; rank < schedule.order.size(); ++rank)
-    if (evaluation.peak_activations[rank] > limit.activations)
-      changed |= RankEviction(schedule.order[rank], evaluation.times[rank], costs, limit).run();
+    if (const int most = limit.activations[rank]; evaluation.peak_activations[rank] > most)
+      changed |= RankEviction(schedule.order[rank], evaluation.times[rank], costs, limit, most).run();
   return changed;
 }
 

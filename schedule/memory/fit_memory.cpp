@@ -14,16 +14,12 @@
 namespace panpipe {
 namespace {
 
-int most_held(const ScheduleEvaluation& evaluation) {
-  return *std::max_element(evaluation.peak_activations.begin(), evaluation.peak_activations.end());
-}
-
 // Changes one row at a time and keeps what does not lengthen the step (late acceptance: compared with the value some changes
 // ago).
 class Improver {
  public:
-  Improver(Schedule schedule, const PassCosts& costs, const MemoryLimit& limit)
-      : now_(std::move(schedule)), costs_(costs), limit_(limit), evaluation_(evaluate(now_, costs)), best_(now_) {
+  Improver(FittedOrder start, const PassCosts& costs, const MemoryLimit& limit)
+      : now_(start.order), costs_(costs), limit_(limit), evaluation_(start.evaluation), best_(std::move(start)) {
     least_ = current_ = value(evaluation_);
   }
 
@@ -40,8 +36,7 @@ class Improver {
       old = std::min(old, current_);
     }
   }
-  const Schedule& best() const { return best_; }
-  double least() const { return least_; }
+  FittedOrder best() { return std::move(best_); }
 
  private:
   static constexpr std::size_t kHistory = 64;
@@ -58,14 +53,14 @@ class Improver {
 
   bool accept(double old) {
     std::optional<ScheduleEvaluation> after = evaluate_if_it_ends(now_, costs_);
-    if (!after || most_held(*after) > limit_.activations) return false;
+    if (!after || !limit_.covers(*after)) return false;
     const double changed = value(*after);
     if (changed > current_ && changed > old) return false;
     current_ = changed;
     evaluation_ = *std::move(after);
     if (changed < least_ * (1 - 1e-9)) {
       least_ = changed;
-      best_ = now_;
+      best_ = {now_, evaluation_};
     }
     return true;
   }
@@ -74,7 +69,7 @@ class Improver {
   const PassCosts& costs_;
   const MemoryLimit& limit_;
   ScheduleEvaluation evaluation_;
-  Schedule best_;
+  FittedOrder best_;
   double current_ = 0, least_ = 0;
   search::Random random_{1};
 };
@@ -84,19 +79,19 @@ constexpr double kActions = 4e6;  // that the search times
 
 }  // namespace
 
-std::optional<Schedule> fitted(const Schedule& base, const PassCosts& costs, const MemoryLimit& limit) {
+std::optional<FittedOrder> fitted(const Schedule& base, const PassCosts& costs, const MemoryLimit& limit) {
   Schedule schedule = base;
   for (int round = 0; round < kMostRounds; ++round) {
-    const std::optional<ScheduleEvaluation> evaluation = evaluate_if_it_ends(schedule, costs);
+    std::optional<ScheduleEvaluation> evaluation = evaluate_if_it_ends(schedule, costs);
     if (!evaluation) return std::nullopt;
-    if (most_held(*evaluation) <= limit.activations) return schedule;
+    if (limit.covers(*evaluation)) return FittedOrder{std::move(schedule), *std::move(evaluation)};
     if (!evict(schedule, *evaluation, costs, limit)) return std::nullopt;
   }
   return std::nullopt;
 }
 
-Schedule improved(Schedule schedule, const PassCosts& costs, const MemoryLimit& limit) {
-  Improver improver(std::move(schedule), costs, limit);
+FittedOrder improved(FittedOrder start, const PassCosts& costs, const MemoryLimit& limit) {
+  Improver improver(std::move(start), costs, limit);
   improver.run(kActions * limit.effort);
   return improver.best();
 }

@@ -2,24 +2,37 @@
 // the host's memory, and moves passes where that shortens the step.
 #pragma once
 
+#include <algorithm>
+#include <functional>
 #include <optional>
+#include <vector>
 
 #include "schedule/schedule.hpp"
 
 namespace panpipe {
 
 struct MemoryLimit {
-  int activations = 1;    // of one stage and microbatch (or slice), that a rank may hold; at least 1
-  bool recompute = true;  // R may be used
-  bool offload = true;    // OFFLOAD and RELOAD may be used
-  double effort = 1;      // factor on the usual work of the search
+  std::vector<int> activations;  // of one stage and microbatch (or slice), that each rank may hold; at least 1
+  bool recompute = true;         // R may be used
+  bool offload = true;           // OFFLOAD and RELOAD may be used
+  double effort = 1;             // factor on the usual work of the search
+
+  int most() const { return *std::max_element(activations.begin(), activations.end()); }
+  bool covers(const ScheduleEvaluation& evaluation) const {
+    return std::equal(activations.begin(), activations.end(), evaluation.peak_activations.begin(), std::greater_equal<>());
+  }
+};
+
+struct FittedOrder {
+  Schedule order;
+  ScheduleEvaluation evaluation;
 };
 
 // Returns an order of the same passes that holds no more; the base itself where it fits. nullopt if the rules of eviction find
 // none. The base must be legal, without transfers of its own.
-std::optional<Schedule> fitted(const Schedule& base, const PassCosts& costs, const MemoryLimit& limit);
+std::optional<FittedOrder> fitted(const Schedule& base, const PassCosts& costs, const MemoryLimit& limit);
 
 // Shortens the step of an order that fits. Deterministic: the number of timed passes limits the search.
-Schedule improved(Schedule schedule, const PassCosts& costs, const MemoryLimit& limit);
+FittedOrder improved(FittedOrder start, const PassCosts& costs, const MemoryLimit& limit);
 
 }  // namespace panpipe
