@@ -1,11 +1,8 @@
 """The largest sequence or microbatch that runs on a card (boundaries.csv), next to `panpipe estimate --largest`."""
 
-import csv
 import json
 import os
-import pathlib
 import statistics
-import subprocess
 import tempfile
 
 from . import scenario, study
@@ -92,10 +89,7 @@ def make(path, pattern, again):
         if pattern not in name or (name in rows and not again):
             continue
         rows[name] = find(name, settings, torch.__version__)
-        with path.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(rows[each] for each in order if each in rows)
+        study.write(path, (rows[each] for each in order if each in rows), COLUMNS)
         yield rows[name]
 
 
@@ -118,9 +112,7 @@ def ask(settings, program, folder, *more):
     described = scenario.describe(settings)
     described["cluster"]["device"]["memory"] = f"{settings['card_mib']} MiB"
     described["cluster"]["usable"] = "100 %"
-    file = pathlib.Path(folder) / "scenario.yaml"
-    scenario.write(described, file)
-    ran = subprocess.run([program, "estimate", file, "--json", *more], capture_output=True, text=True, check=False)
+    ran = scenario.estimate(described, program, folder, *more)
     if ran.returncode not in (0, 1):
         raise RuntimeError(ran.stderr.strip().splitlines()[0])
     return json.loads(ran.stdout)

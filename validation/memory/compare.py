@@ -3,9 +3,7 @@
 import collections
 import json
 import os
-import pathlib
 import statistics
-import subprocess
 import tempfile
 
 from . import scenario, study
@@ -13,9 +11,7 @@ from . import scenario, study
 
 def predicted(made, program, folder):
     """The answer's memory and metrics; a text where the scenario is refused."""
-    file = pathlib.Path(folder) / "scenario.yaml"
-    scenario.write(made, file)
-    ran = subprocess.run([program, "estimate", file, "--json"], capture_output=True, text=True, check=False)
+    ran = scenario.estimate(made, program, folder)
     if ran.returncode != 0:
         return ran.stderr.strip().splitlines()[0] if ran.stderr else "no answer"
     return json.loads(ran.stdout)

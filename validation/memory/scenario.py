@@ -1,6 +1,8 @@
 """The scenario of Panpipe that describes a run of the study as closely as a scenario can."""
 
 import json
+import pathlib
+import subprocess
 
 OPTIMIZERS = {
     "adamw-bf16": {"name": "adamw", "states": "bf16"},
@@ -118,5 +120,8 @@ def describe(s):
     return made
 
 
-def write(made, path):
-    path.write_text(json.dumps(made, indent=1), encoding="utf-8")
+def estimate(made, program, folder, *more):
+    """How `panpipe estimate` of it ended."""
+    file = pathlib.Path(folder) / "scenario.yaml"
+    file.write_text(json.dumps(made, indent=1), encoding="utf-8")
+    return subprocess.run([program, "estimate", file, "--json", *more], capture_output=True, text=True, check=False)

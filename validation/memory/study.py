@@ -108,9 +108,9 @@ def read(path):
         return list(csv.DictReader(file))
 
 
-def write(path, rows):
+def write(path, rows, columns=COLUMNS):
     with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, COLUMNS, extrasaction="ignore", lineterminator="\n")
+        writer = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
 

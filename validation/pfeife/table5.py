@@ -15,6 +15,7 @@ import json
 import pathlib
 import sys
 import tempfile
+from statistics import fmean
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from answers import answer
@@ -81,20 +82,15 @@ def judged(panpipe, settings, cuts):
     return rows
 
 
-def mean(values):
-    values = list(values)
-    return sum(values) / len(values)
-
-
 def summary(rows):
     accepted = [row for row in rows if row["accepted"]]
     return {
         "rows": len(accepted),
-        "mean_error": mean(abs(row["error"]) for row in accepted),
-        "bias": mean(row["error"] for row in accepted),
+        "mean_error": fmean(abs(row["error"]) for row in accepted),
+        "bias": fmean(row["error"] for row in accepted),
         "worst_error": max(abs(row["error"]) for row in accepted),
-        "published_mean_error": mean(abs(row["published_error"]) for row in accepted),
-        "mean_memory_error": mean(abs(error) for row in accepted for error in row["memory_error"]),
+        "published_mean_error": fmean(abs(row["published_error"]) for row in accepted),
+        "mean_memory_error": fmean(abs(error) for row in accepted for error in row["memory_error"]),
     }
 
 

@@ -8,6 +8,7 @@ Prints every row, who wins it, and the summary; exits 1 when the summary is outs
 import argparse
 import json
 import sys
+from statistics import fmean
 
 import scenarios
 from scenarios import PUBLISHED, SCHEDULES
@@ -29,11 +30,6 @@ def gain(values, schedule="stp"):
 
 def winner(values):
     return max(values, key=values.get)
-
-
-def mean(values):
-    values = list(values)
-    return sum(values) / len(values)
 
 
 def study(program, **changes):
@@ -65,13 +61,13 @@ def summary(result):
     return {
         "rows": len(table),
         "winners": sum(winner(row["published"]) == winner(row["predicted"]) for row in table),
-        "step_time": mean(map(abs, errors)),
+        "step_time": fmean(map(abs, errors)),
         "step_time_worst": max(map(abs, errors)),
-        "step_time_bias": mean(errors),
-        "gain_points": mean(abs(gain(row["published"]) - gain(row["predicted"])) for row in table),
+        "step_time_bias": fmean(errors),
+        "gain_points": fmean(abs(gain(row["published"]) - gain(row["predicted"])) for row in table),
         "gain_points_worst": max(abs(gain(row["published"]) - gain(row["predicted"])) for row in table),
         "second": sum(gain(row["published"], "zb-v") * gain(row["predicted"], "zb-v") > 0 for row in table),
-        "memory": mean(map(abs, memory)),
+        "memory": fmean(map(abs, memory)),
         "memory_worst": max(map(abs, memory)),
     }
 

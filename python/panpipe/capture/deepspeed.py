@@ -44,7 +44,7 @@ def _file_of(arguments: list[str]) -> str:
 def _engine_config(given: dict[str, typing.Any], world: int | None) -> typing.Any:
     """`auto` is for the program that starts DeepSpeed; the engine alone refuses it."""
     module = importlib.import_module("deepspeed.runtime.config")
-    settled = {key: value for key, value in _without_auto(given).items()}
+    settled = _without_auto(given)
     ranks = _replicas(given, world)
     if not any(key in settled for key in _BATCH):
         settled["train_micro_batch_size_per_gpu"] = 1

@@ -10,7 +10,7 @@ import dataclasses
 import importlib
 import typing
 
-from .document import Captured, plain, refusals, release_of, stated_paths
+from .document import Captured, field_names, plain, refusals, release_of, stated_paths
 from .torchtitan_model import config_json_of
 
 _MODES = {"FullAC": "full", "SelectiveAC": "selective", "MemoryBudgetAC": "memory_budget", "NoneType": "none"}
@@ -21,7 +21,7 @@ def capture(arguments: list[str], world: int | None) -> Captured:
     release = release_of("torchtitan")
     with refusals("torchtitan"):
         config = config_module.ConfigManager().parse_args(arguments)
-    configuration = plain({name: getattr(config, name) for name in _names(config) if name != "model_spec"})
+    configuration = plain({name: getattr(config, name) for name in field_names(config) if name != "model_spec"})
     defaults = plain({name: _default(config, name) for name in configuration})
     remarks: list[str] = []
     model = _model_of(config, configuration, remarks)
@@ -29,10 +29,6 @@ def capture(arguments: list[str], world: int | None) -> Captured:
     captured = Captured(configuration, release, model=model, world=world, remarks=remarks)
     captured.stated = stated_paths(configuration, defaults)
     return captured
-
-
-def _names(config: typing.Any) -> list[str]:
-    return [field.name for field in dataclasses.fields(config) if not field.name.startswith("_")]
 
 
 def _default(config: typing.Any, name: str) -> typing.Any:
