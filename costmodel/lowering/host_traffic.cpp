@@ -10,8 +10,6 @@
 namespace panpipe {
 namespace {
 
-constexpr std::size_t kPieces = 8;  // of a stage's weights, with activations in between
-
 void check_one_host(const Lowering& lowering) {
   const std::vector<Device>& devices = lowering.scenario.cluster.devices;
   const auto node = [&](int device) { return devices[static_cast<std::size_t>(device)].node; };
@@ -25,7 +23,8 @@ void check_one_host(const Lowering& lowering) {
 }  // namespace
 
 HostTraffic::HostTraffic(Lowering& lowering, int rank)
-    : lowering_(lowering),
+    : ring_(lowering, rank),
+      lowering_(lowering),
       rank_(rank),
       row_(lowering.plan.schedule.order[rank]),
       ways_(ways_of_stages(lowering.plan.schedule)),
@@ -34,7 +33,7 @@ HostTraffic::HostTraffic(Lowering& lowering, int rank)
   chain_of_.resize(lowering.stages.size());
   for (std::size_t c = 0; c < lowering.plan.schedule.chains.size(); ++c)
     for (const int stage : lowering.plan.schedule.chains[c]) chain_of_[stage] = c;
-  if (streams_weights(lowering.scenario, lowering.plan)) {
+  if (weights_on_host(lowering.scenario, lowering.plan)) {
     check_one_host(lowering);
     turns_ = weight_turns(row_);
   }
@@ -92,9 +91,9 @@ void HostTraffic::bring_weights(std::size_t turn, std::size_t pieces) {
   if (all <= Bytes(0)) return;
   const std::int32_t room = of.room_after < 0 ? -1 : last_pass_[of.room_after];
   const auto size = [&](std::size_t first) {  // of the first pieces
-    return all.base() * static_cast<std::int64_t>(first) / static_cast<std::int64_t>(kPieces);
+    return all.base() * static_cast<std::int64_t>(first) / static_cast<std::int64_t>(kWeightPieces);
   };
-  for (std::size_t& made = pieces_[turn]; made < std::min(pieces, kPieces); ++made) {
+  for (std::size_t& made = pieces_[turn]; made < std::min(pieces, kWeightPieces); ++made) {
     Action action;
     action.kind = ActionKind::Unshard;
     action.stage = of.stage;
@@ -131,11 +130,12 @@ void HostTraffic::bring_activation(std::size_t position, std::int32_t after) {
 }
 
 void HostTraffic::before(std::size_t position, std::int32_t pass_before) {
+  if (ring_.any()) return ring_.before(position, pass_before);
   std::vector<std::int32_t> awaited;
   if (!turns_.empty()) {
     if (position > turns_[turn_].last) ++turn_;
     if (position == turns_[turn_].first) {
-      bring_weights(turn_, kPieces);
+      bring_weights(turn_, kWeightPieces);
       if (last_piece_[turn_] >= 0) awaited.push_back(last_piece_[turn_]);
     }
   }
@@ -151,7 +151,7 @@ void HostTraffic::before(std::size_t position, std::int32_t pass_before) {
     const WeightTurn& now = turns_[turn_];
     const std::size_t passes = now.last - now.first + 1, begun = position - now.first + 1;
     const bool paced = !ways_.empty() && ways_[now.stage] == Way::Back;
-    bring_weights(turn_ + 1, paced ? (begun * kPieces + passes - 1) / passes : kPieces);
+    bring_weights(turn_ + 1, paced ? (begun * kWeightPieces + passes - 1) / passes : kWeightPieces);
   }
   if (awaited.empty()) return;
   const auto pass = static_cast<std::int32_t>(lowering_.graph.tasks.size());
@@ -159,6 +159,7 @@ void HostTraffic::before(std::size_t position, std::int32_t pass_before) {
 }
 
 void HostTraffic::after(std::size_t position, std::int32_t pass) {
+  if (ring_.any()) return ring_.after(position, pass);
   const Action& action = row_[position];
   if (!ways_.empty() && action.kind == ActionKind::F && ways_[action.stage] == Way::Forth) {
     Action away = action;

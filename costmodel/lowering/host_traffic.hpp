@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "costmodel/lowering/lowering.hpp"
+#include "costmodel/lowering/ring_traffic.hpp"
 #include "costmodel/plan/streamed_weights.hpp"
 #include "schedule/walk.hpp"
 
@@ -17,7 +18,7 @@ namespace panpipe {
 class HostTraffic {
  public:
   HostTraffic(Lowering& lowering, int rank);
-  bool any() const { return !turns_.empty() || !ways_.empty(); }
+  bool any() const { return !turns_.empty() || !ways_.empty() || ring_.any(); }
 
   // Ahead of the pass at this position of the row: what it waits for, and behind that what a next one will wait for.
   // `pass_before`: the rank's last pass so far, -1 = none.
@@ -38,6 +39,7 @@ class HostTraffic {
   bool takes_parked(std::size_t position) const;
   std::size_t next_taking(std::size_t position) const;
 
+  RingTraffic ring_;  // which no other traffic stands next to
   Lowering& lowering_;
   int rank_;
   const std::vector<Action>& row_;

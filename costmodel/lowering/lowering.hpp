@@ -159,6 +159,7 @@ struct Lowering {
   // per rank the last that takes gradients away, -1 = none.
   std::map<std::int32_t, std::vector<std::int32_t>> host_inputs{};
   std::vector<std::int32_t> taken_from_host{}, last_gradients{};
+  std::vector<std::int32_t> ring_flows{};  // ring_traffic.hpp; empty if weights do not go round the ranks
   // Per program: the draft it was made from, and where its members end. group_programs finds a group's program by those of its
   // members.
   std::vector<PassDraft> drafts{};

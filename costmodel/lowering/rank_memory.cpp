@@ -5,6 +5,7 @@
 
 #include "costmodel/cost/zero_and_optimizer.hpp"
 #include "costmodel/lowering/lowering.hpp"
+#include "costmodel/lowering/ring_traffic.hpp"
 #include "costmodel/plan/stage_activations.hpp"
 #include "costmodel/plan/streamed_weights.hpp"
 #include "schedule/rolling.hpp"
@@ -149,7 +150,8 @@ Bytes bucket_bytes(const Lowering& lowering, const MemoryModel& model, int rank)
 }
 
 RankMemory rank_memory(const Lowering& lowering, const MemoryModel& model, int rank) {
-  const HeldParameters held = held_parameters(lowering, lowering.stages_of_rank(rank));
+  const bool round = weights_go_round(lowering.scenario, lowering.plan);
+  const HeldParameters held = round ? home_stage(lowering) : held_parameters(lowering, lowering.stages_of_rank(rank));
   const StateBytes state = model.state(lowering.costs, lowering.plan);
   const Schedule& schedule = lowering.plan.schedule;
   const Bytes buffers = model.hand_over_buffers(
@@ -157,8 +159,9 @@ RankMemory rank_memory(const Lowering& lowering, const MemoryModel& model, int r
   RankMemory memory;
   const int more = weight_versions(rolling_of(schedule)) - 1;  // of the weights that are trained
   memory.parts.push_back({MemoryUse::Parameters, whole(state.parameters(held) + more * state.parameters(held.trained()))});
+  if (round) memory.parts.back().bytes += travelling_buffers(lowering);
   // Gradients of streamed weights are the passes' own.
-  const bool streams = streams_weights(lowering.scenario, lowering.plan);
+  const bool streams = weights_on_host(lowering.scenario, lowering.plan);
   memory.parts.push_back({MemoryUse::Gradients, streams ? Bytes(0) : whole(state.gradients(held))});
   if (const Bytes buckets = bucket_bytes(lowering, model, rank); buckets > Bytes(0))
     memory.parts.push_back({MemoryUse::GradientBuckets, buckets});

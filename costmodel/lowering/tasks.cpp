@@ -384,6 +384,7 @@ void make_tasks(Lowering& lowering) {
     RankTasks(lowering, rank).make();
   }
   share_vocabulary_flows(lowering);
+  share_ring_flows(lowering);
   lowering.graph.rank_begin.push_back(static_cast<std::int32_t>(lowering.graph.tasks.size()));
 }
 

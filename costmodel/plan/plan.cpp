@@ -139,6 +139,10 @@ void cut_into_slots(const Scenario& scenario, const PlanRequest& request, const 
         scenario, "partition",
         fmt::format("schedule '{}' cuts forward and backward apart, which a partition cannot state", plan.schedule.name),
         "leave partition out: the slots are balanced");
+  if (request.recompute == Recompute::Selective)
+    throw fault_at(scenario, "recompute",
+                   fmt::format("schedule '{}' makes the activations of its backward slots again as a whole", plan.schedule.name),
+                   "leave recompute out");
   const std::vector<UnitRange> ranges =
       at_key(scenario, "schedule", [&] { return slot_ranges(units, slots.forward, slots.backward); });
   plan.stages.resize(plan.schedule.stages);

@@ -46,6 +46,8 @@ namespace panpipe {
   ROW(auto_memory_family)                                                                      \
   /* weights in the memory of the host */                                                      \
   ROW(roundpipe_family)                                                                        \
+  /* weights that go round the ranks */                                                        \
+  ROW(weipipe_family)                                                                          \
   /* forwards and backwards in groups that overlap */                                          \
   ROW(dualpipe_family)                                                                         \
   ROW(dualpipe_v_family)                                                                       \

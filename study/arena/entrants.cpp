@@ -49,6 +49,7 @@ std::vector<Entrant> all_families() {
   for (const ScheduleFamily& family : schedule_families()) {
     if (is_stale_family(family.name)) continue;
     if (default_option(family, "forward_slots")) continue;  // its slots are not equal shares of the model
+    if (family.name == "weipipe") continue;                 // its ranks exchange weights, which the arena's units do not have
     entrants.push_back(of_family(family.name, {}));
     const auto stages = default_option(family, "stages_per_rank");
     if (!stages) continue;

@@ -136,6 +136,8 @@ std::vector<Promise> promises() {
        true},
       {"pfeife", {}, 1, 2, always, [](const Size& s, int r) { return std::min(s.m, s.p - r); }},
       {"roundpipe", {}, 2, 0, always, [](const Size&, int) { return 1; }},  // the others wait in the host's memory
+      // All stages of a microbatch; a backward frees one before the next microbatch's forward takes one.
+      {"weipipe", {}, 1, 0, [](const Size& s) { return s.p > 1 && s.m % s.p == 0; }, [](const Size& s, int) { return s.p; }},
       {"pfeife",
        {{"execution", "breadth-first"}, {"stages_per_rank", "2"}},
        2,

@@ -60,6 +60,7 @@ REFUSED = {
     "dualpipe": TWO_CHAINS,
     "chimera": TWO_CHAINS,
     "roundpipe": "stages that run forwards or backwards alone",
+    "weipipe": "{0} chains, which hold every stage on {0} ranks: its stages form one chain, each on one rank",
     "seq-1f1b": "sequence splits (2 of them): its cells name no slice",
     "pipedream-2bw": "steps without a flush between them: it would run 1f1b",
 }
@@ -109,7 +110,8 @@ def main():
                     name = f"{family} {options or ''} {ranks}x{microbatches}"
                     if family in REFUSED:
                         refusals.add(family)
-                        if made.returncode != 2 or made.stderr != f"error: PyTorch's CSV cannot express {REFUSED[family]}\n":
+                        reason = REFUSED[family].format(ranks)
+                        if made.returncode != 2 or made.stderr != f"error: PyTorch's CSV cannot express {reason}\n":
                             failures.append(f"{name}: exit {made.returncode}, {made.stderr}")
                         continue
                     if made.returncode != 0:

@@ -3,6 +3,7 @@
 
 #include <map>
 
+#include "base/error.hpp"
 #include "costmodel/estimate/estimate.hpp"
 #include "costmodel/lowering/task_graph.hpp"
 #include "schedule/walk.hpp"
@@ -103,6 +104,16 @@ TEST(StreamedWeights, SlotsLeaveActivationsForEachOther) {
     if (plan.stages[task.action.stage].end_unit != before_turn) continue;  // its blocks were left last
     EXPECT_GE(times.task_start[t].base(), left_at[task.action.microbatch]);
   }
+}
+
+// A forward slot leaves the inputs of its blocks and nothing else.
+TEST(StreamedWeights, SlotsMakeAllActivationsAgain) {
+  Scenario scenario = streamed(2, 4, "roundpipe", 1, 1000);
+  scenario.schedule.options = {{"forward_slots", "2"}, {"backward_slots", "4"}};
+  scenario.recompute = Recompute::Full;
+  EXPECT_NO_THROW(make_plan(scenario, units_with_weights(8)));
+  scenario.recompute = Recompute::Selective;
+  EXPECT_THROW(make_plan(scenario, units_with_weights(8)), InputError);
 }
 
 }  // namespace
