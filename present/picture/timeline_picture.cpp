@@ -23,7 +23,8 @@ class LaneMaker {
   void add(const Span& span) {
     const PictureSpan drawn{span.start.base() * scale_.factor, span.end.base() * scale_.factor, span.action, span.label};
     if (span.lane == Lane::Compute) return add_box(span, drawn);
-    if (const auto kind = strip_of(counted_lane(span.lane, span.action.kind))) lane_.stripes.push_back({drawn, *kind, static_cast<double>(span.bytes.base())});
+    if (const auto kind = strip_of(counted_lane(span.lane, span.action.kind)))
+      lane_.stripes.push_back({drawn, *kind, static_cast<double>(span.bytes.base())});
   }
 
  private:

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/error.hpp"
+#include "base/text/characters.hpp"
 #include "schedule/family_text.hpp"
 #include "schedule/find_family.hpp"
 #include "schedule/memory/fit_memory.hpp"

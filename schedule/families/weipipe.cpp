@@ -1,7 +1,7 @@
-// WeiPipe (Lin et al., PPoPP 2025): activations stay, weights go round the ranks (schedule/travelling_weights.hpp). A rank runs a whole
-// microbatch, all stages forwards and all backwards, with the next microbatch's forwards between the backwards ("interleaved"; B
-// and F in turn). Its k-th forward is one turn behind that of the rank before it, so that each stage's weights reach the ranks
-// one after another. The order is the authors' (weipipe.py, forward_backward_step).
+// WeiPipe (Lin et al., PPoPP 2025): activations stay, weights go round the ranks (schedule/travelling_weights.hpp). A rank runs a
+// whole microbatch, all stages forwards and all backwards, with the next microbatch's forwards between the backwards
+// ("interleaved"; B and F in turn). Its k-th forward is one turn behind that of the rank before it, so that each stage's weights
+// reach the ranks one after another. The order is the authors' (weipipe.py, forward_backward_step).
 //
 // A rank runs every stage of its microbatches, so it has a chain of its own.
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// The traffic of a step, and the part of it for which the compute lanes were idle or waited. Of steps in a row, their mean over the
-// windows in which the period is measured.
+// The traffic of a step, and the part of it for which the compute lanes were idle or waited. Of steps in a row, their mean over
+// the windows in which the period is measured.
 #pragma once
 
 #include <cstdint>

@@ -183,11 +183,12 @@ TEST(Training, ModulesThatRunAgainLeaveLossesAsTheyAre) {
 // Settings that only predictions support.
 TEST(Training, FormatsThatTheExecutorLacksAreRefused) {
   const Folder folder;
-  for (const auto& [lines, message] : {std::pair("precision: fp8\n", "the executor has no products in 8 or 4 bits (fp8)"),
-                                       std::pair("precision: bf16\noptimizer: {name: adamw, states: 8bit}\n",
-                                                 "the executor's optimizers keep moments and masters in fp32"),
-                                       std::pair("optimizer: adam\noffload: {optimizer: cpu}\n",
-                                                 "the executor does not have offload: optimizer and parameters stay on the devices")}) {
+  for (const auto& [lines, message] :
+       {std::pair("precision: fp8\n", "the executor has no products in 8 or 4 bits (fp8)"),
+        std::pair("precision: bf16\noptimizer: {name: adamw, states: 8bit}\n",
+                  "the executor's optimizers keep moments and masters in fp32"),
+        std::pair("optimizer: adam\noffload: {optimizer: cpu}\n",
+                  "the executor does not have offload: optimizer and parameters stay on the devices")}) {
     EXPECT_THAT(test::fault_of(
                     [&, lines = lines] { const PreparedRun run(quiet(folder.write("s.yaml", small_gpt(1, 1, 1, lines)), 1)); }),
                 HasSubstr(message));
