@@ -11,6 +11,7 @@
 #include "costmodel/prediction/evidence.hpp"
 #include "costmodel/prediction/plan_cautions.hpp"
 #include "costmodel/scenario/check_together.hpp"
+#include "costmodel/scenario/dynamic_context.hpp"
 #include "costmodel/scenario/trainer.hpp"
 #include "costmodel/timeline/metric_table.hpp"
 #include "planner/auto/open_offload.hpp"
@@ -95,6 +96,7 @@ Answer searched(const Experiment& experiment, const SearchOptions& options) {
                    "state cpu or none, or search with the method auto");
   Features features;
   features.add(Feature::CutVocabulary, cuts_vocabulary(experiment.scenario.schedule.options));
+  features.add(Feature::DynamicContext, has_dynamic_context(experiment.scenario));
   check_together(experiment.scenario, features, Where::Searched);
   if (!experiment.scenario.recompute_scope.firsts.empty() && options.method != Method::Auto)
     throw fault_at(experiment.scenario, "recompute",

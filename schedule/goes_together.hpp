@@ -25,7 +25,9 @@ enum class Feature : std::uint8_t {
   MemoryOptions,     // the schedule's options recompute and offload, which place actions
   ListedLengths,     // batch.lengths
   UnequalLengths,    // the same, of more than one length
+  DynamicContext,    // batch.lengths: {context: dynamic}
   JoinedOutputs,     // a framework that joins the outputs of a step (torch.distributed.pipelining)
+  Images,            // inputs of images in front of the words
   Tensor,            // parallel.tensor above 1
   Context,           // parallel.context above 1
   DividedGradients,  // ZeRO 2 and 3 in effect

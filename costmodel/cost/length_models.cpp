@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "base/index.hpp"
+#include "costmodel/scenario/dynamic_context.hpp"
 
 namespace panpipe {
 
@@ -16,10 +17,13 @@ const CostModel& LengthModels::of(int length, const std::vector<Calibration>& ca
   const SequenceShape& shape = scenario_.lengths.shapes[at(length)];
   Scenario changed = scenario_;
   changed.lengths = {};
+  const Degrees degrees = degrees_of_length(scenario_, workload_.shape.degrees, length);
+  changed.degrees.context = degrees.context;
+  changed.degrees.data = degrees.data;
   changed.workload.sequence = shape.tokens();
   changed.samples = shape.packed();
   try {
-    made = std::make_unique<Made>(std::move(changed), workload_.shape.degrees, calibrations);
+    made = std::make_unique<Made>(std::move(changed), degrees, calibrations);
   } catch (const InputError& error) {
     throw fault_at(scenario_, "batch.lengths", error.diagnostics().front().message, error.diagnostics().front().help);
   }

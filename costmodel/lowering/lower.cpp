@@ -15,6 +15,7 @@
 #include "costmodel/plan/model_costs.hpp"
 #include "costmodel/plan/step_work.hpp"
 #include "costmodel/plan/streamed_weights.hpp"
+#include "costmodel/scenario/dynamic_context.hpp"
 #include "schedule/limits.hpp"
 #include "schedule/rolling.hpp"
 #include "schedule/walk.hpp"
@@ -41,8 +42,9 @@ void make_stages(Lowering& lowering) {
     const StagePlan& stage = plan.stages[s];
     StageInfo info;
     info.rank = plan.schedule.stage_to_rank[s];
-    const PassGroups groups(plan, plan.devices, info.rank, lowering.replica);
     for (int length = 0; length < lowering.lengths(); ++length) {
+      const Degrees degrees = degrees_of_length(lowering.scenario, plan, length);
+      const PassGroups groups(degrees, plan.devices, info.rank, lowering.replica);
       const int site = lowering.costs.site_of(lowering.scenario.cluster, groups, length);
       info.lengths.push_back({site, &lowering.costs.workload(site)});
     }
@@ -122,7 +124,7 @@ void fill_totals(Lowering& lowering) {
   const Scenario& scenario = lowering.scenario;
   const Plan& plan = lowering.plan;
   TaskGraph& graph = lowering.graph;
-  const StepWork work = step_work(plan, lowering.costs);
+  const StepWork work = step_work(scenario, plan, lowering.costs);
   graph.samples_per_step = work.samples;
   graph.tokens_per_step = work.tokens;
   graph.model_flops_per_step = work.model_flops;

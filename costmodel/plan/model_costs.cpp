@@ -1,11 +1,22 @@
 #include "costmodel/plan/model_costs.hpp"
 
 #include "costmodel/cost/gradient_traffic.hpp"
+#include "costmodel/scenario/dynamic_context.hpp"
 
 namespace panpipe {
 namespace {
 
 bool times_are_given(const CostModel& model) { return model.source().layers.has_value() || model.scenario().cluster.given; }
+
+// Of the lengths that run in other groups than the plan's.
+std::map<int, Occupancy> occupancies(const Scenario& scenario, const Degrees& degrees, const std::vector<int>& devices) {
+  std::map<int, Occupancy> made;
+  if (!has_dynamic_context(scenario)) return made;
+  for (int length = 0; length < std::ssize(scenario.lengths.shapes); ++length)
+    if (const Degrees own = degrees_of_length(scenario, degrees, length); own.context != degrees.context)
+      made.emplace(length, Occupancy(scenario.cluster, own, devices));
+  return made;
+}
 
 }  // namespace
 
@@ -13,12 +24,14 @@ ModelCosts::ModelCosts(const CostModel& model, const Plan& plan)
     : model_(&model),
       degrees_(plan),
       occupancy_(model.scenario().cluster, plan, plan.devices),
+      of_context_(occupancies(model.scenario(), plan, plan.devices)),
       measured_(times_are_given(model)) {}
 
 ModelCosts::ModelCosts(const CostModel& model, const Degrees& degrees)
     : model_(&model),
       degrees_(degrees),
       occupancy_(Occupancy::of(model.scenario(), degrees)),
+      of_context_(occupancies(model.scenario(), degrees, occupancy_.devices())),
       measured_(times_are_given(model)) {}
 
 Breakdown ModelCosts::optimizer(std::int64_t elements, std::int64_t tensors, int site) const {

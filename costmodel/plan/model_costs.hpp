@@ -1,6 +1,8 @@
 // The cost model behind LoweringCosts, queried with the degrees and devices of one plan.
 #pragma once
 
+#include <map>
+
 #include "costmodel/cost/occupancy.hpp"
 #include "costmodel/plan/lowering_costs.hpp"
 
@@ -14,7 +16,9 @@ class ModelCosts : public LoweringCosts {
 
   // Sites of further lengths are numbered apart.
   int site_of(const Cluster&, const PassGroups& groups, int length) const override {
-    return model_->of_length(length).site_of(groups, occupancy_) + length * kSitesOfLength;
+    const auto own = of_context_.find(length);
+    return model_->of_length(length).site_of(groups, own == of_context_.end() ? occupancy_ : own->second) +
+           length * kSitesOfLength;
   }
   const WorkloadCost& workload(int site) const override { return of(site).workload(site % kSitesOfLength); }
   const WorkloadCost& units(int site) const override { return of(site).units(site % kSitesOfLength); }
@@ -63,6 +67,7 @@ class ModelCosts : public LoweringCosts {
   const CostModel* model_;
   Degrees degrees_;
   Occupancy occupancy_;
+  std::map<int, Occupancy> of_context_;  // of lengths with a context degree of their own
   bool measured_;
 };
 

@@ -19,6 +19,7 @@
 #include "costmodel/plan/plan_features.hpp"
 #include "costmodel/plan/slots.hpp"
 #include "costmodel/scenario/check_together.hpp"
+#include "costmodel/scenario/dynamic_context.hpp"
 #include "schedule/find_family.hpp"
 #include "schedule/memory/memory_actions.hpp"
 #include "schedule/vocabulary.hpp"
@@ -217,7 +218,8 @@ Duration weight_of(const LoweringCosts& costs, const UnitCost& unit, int site, b
 std::vector<int> plan_lengths(const Scenario& scenario, const Plan& plan) {
   const MicrobatchLengths& lengths = scenario.lengths;
   if (!lengths.any()) return {};
-  const auto given = static_cast<long long>(lengths.of.size()), one = static_cast<long long>(plan.schedule.microbatches);
+  const std::vector<int> listed = has_dynamic_context(scenario) ? slowest_lengths(scenario) : lengths.of;
+  const auto given = static_cast<long long>(listed.size()), one = static_cast<long long>(plan.schedule.microbatches);
   if (given != one && given != one * plan.data)
     throw fault_at(
         scenario, "batch.lengths",
@@ -225,7 +227,7 @@ std::vector<int> plan_lengths(const Scenario& scenario, const Plan& plan) {
         "give one for each microbatch, or for each of every data replica");
   std::vector<int> of;
   for (int replica = 0; replica < plan.data && (replica == 0 || given == one); ++replica)
-    of.insert(of.end(), lengths.of.begin(), lengths.of.end());
+    of.insert(of.end(), listed.begin(), listed.end());
   return of;
 }
 
@@ -271,7 +273,7 @@ namespace {
 int typical_length(const Scenario& scenario) {
   const MicrobatchLengths& lengths = scenario.lengths;
   std::vector<double> tokens(lengths.shapes.size());
-  for (const int length : lengths.of) tokens[at(length)] += lengths.shapes[at(length)].tokens();
+  for (const int length : listed_sequences(scenario)) tokens[at(length)] += lengths.shapes[at(length)].tokens();
   const double half = std::accumulate(tokens.begin(), tokens.end(), 0.0) / 2;
   int length = 0;
   for (double longer = 0; at(length + 1) < tokens.size() && (longer += tokens[at(length)]) < half;) ++length;

@@ -12,6 +12,6 @@ struct StepWork {
   Flops model_flops{0};  // forward and backward, without recompute
 };
 
-StepWork step_work(const Plan& plan, const LoweringCosts& costs);
+StepWork step_work(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs);
 
 }  // namespace panpipe

@@ -6,6 +6,7 @@
 #include "base/index.hpp"
 #include "costmodel/plan/host_memory.hpp"
 #include "costmodel/prediction/microbatch_order.hpp"
+#include "costmodel/scenario/dynamic_context.hpp"
 #include "costmodel/workload/movable_units.hpp"
 
 namespace panpipe {
@@ -34,8 +35,9 @@ double mean_tokens(const Experiment& experiment) {
   const MicrobatchLengths& lengths = experiment.scenario.lengths;
   if (!lengths.any()) return tokens_per_sample(experiment.workload);
   double tokens = 0;
-  for (const int length : lengths.of) tokens += lengths.shapes[at(length)].tokens();
-  return tokens / static_cast<double>(lengths.of.size());
+  const std::vector<int> sequences = listed_sequences(experiment.scenario);
+  for (const int length : sequences) tokens += lengths.shapes[at(length)].tokens();
+  return tokens / static_cast<double>(sequences.size());
 }
 
 Plan Experiment::plan(const std::string& file) const {

@@ -8,8 +8,9 @@
 #include "base/error.hpp"
 #include "base/index.hpp"
 #include "base/input/source_text.hpp"
+#include "costmodel/scenario/dynamic_context.hpp"
 #include "costmodel/scenario/read_parts.hpp"
-#include "costmodel/workload/pack_samples.hpp"
+#include "costmodel/workload/assign_contexts.hpp"
 
 namespace panpipe {
 namespace {
@@ -127,25 +128,43 @@ std::vector<int> sample_lengths(const Node& node, ReadLog& log) {
   return lengths;
 }
 
-// The floating-point operations of a sequence of one sample are a line and a square.
-SequenceWork work_of(const Scenario& scenario, int tokens) {
-  const auto work = [&](int length) {
-    WorkloadRequest request = scenario.workload;
-    request.sequence = length;
-    return make_workload(request, {.degrees = {}, .precision = scenario.precision}).model_flops.base();
-  };
-  try {
-    const double half = std::max(1, tokens / 2), part = work(static_cast<int>(half)), whole = work(static_cast<int>(2 * half));
-    const double per_square = std::max(0.0, (whole - 2 * part) / (2 * half * half));
-    return {part / half - per_square * half, per_square};
-  } catch (const InputError&) {
-    return {};  // the model is refused later, with its own words
+// The rows of a pool of data x context ranks, each with one microbatch after another; an idle rank has an empty one.
+std::vector<SequenceShape> assigned(const Node& node, MapReader& reader, const Node& samples, ReadLog& log, Scenario& scenario) {
+  const Degrees& degrees = scenario.degrees;
+  for (const char* key : {"tokens", "packing"})
+    if (const Node* other = node.find(key); other != nullptr)
+      log.error(*other, fmt::format("{} follows where each sample has a context of its own", key), "leave it out",
+                code::kConflict);
+  reader.finish();
+  const auto power_of_two = [](int number) { return (number & (number - 1)) == 0; };
+  if (degrees.context < 2 || !power_of_two(degrees.context) || !power_of_two(degrees.data))
+    log.error(node,
+              fmt::format("a dynamic context divides a pool of ranks by powers of two, and data x context is {} x {}",
+                          degrees.data, degrees.context),
+              "state parallel.data and parallel.context, the degree of the longest sample, as powers of two");
+  if (degrees.micro != 1) log.error(node, "a dynamic context takes samples one by one", "state 'micro: 1'", code::kConflict);
+  const std::vector<int> lengths = log.has_errors() ? std::vector<int>{} : sample_lengths(samples, log);
+  if (log.has_errors() || lengths.empty()) return {};
+  const SequenceWork work = sequence_work(scenario, *std::max_element(lengths.begin(), lengths.end()));
+  const ContextSlots made = assign_contexts(lengths, degrees.context, degrees.replicas(), degrees.microbatches, work);
+  if (made.slots == 0)
+    log.error(node,
+              fmt::format("{} samples do not go into {} microbatches of {} ranks", lengths.size(), degrees.microbatches,
+                          degrees.replicas()),
+              "leave batch.microbatches out");
+  if (degrees.microbatches == 0 && made.slots > 0) {
+    scenario.degrees.microbatches = made.slots;
+    log.resolved("batch.microbatches", std::to_string(made.slots),
+                 fmt::format("derived: {} samples on {} ranks", lengths.size(), degrees.replicas()));
   }
+  return made.of;
 }
 
-std::vector<SequenceShape> packed(const Node& node, ReadLog& log, const Scenario& scenario) {
+std::vector<SequenceShape> packed(const Node& node, ReadLog& log, Scenario& scenario) {
   MapReader reader(node, log);
   const Node* samples = reader.require("samples");
+  if (reader.choice<bool>("context", {{"static", false}, {"dynamic", true}}, false))
+    return assigned(node, reader, *samples, log, scenario);
   const int tokens = reader.integer("tokens", 1);
   const auto packing = reader.choice<Packing>(
       "packing", {{"balanced", Packing::Balanced}, {"sorted", Packing::Sorted}, {"first-fit", Packing::FirstFit}},
@@ -163,7 +182,7 @@ std::vector<SequenceShape> packed(const Node& node, ReadLog& log, const Scenario
   if (log.has_errors()) return {};
   const int data = scenario.degrees.data;
   std::vector<SequenceShape> shapes =
-      pack_samples(lengths, tokens, packing, work_of(scenario, tokens), scenario.degrees.microbatches * data, data);
+      pack_samples(lengths, tokens, packing, sequence_work(scenario, tokens), scenario.degrees.microbatches * data, data);
   if (shapes.empty())
     log.error(node,
               fmt::format("{} samples do not go into {} sequences of at most {} tokens in this way", lengths.size(),
@@ -172,7 +191,7 @@ std::vector<SequenceShape> packed(const Node& node, ReadLog& log, const Scenario
   return shapes;
 }
 
-std::vector<SequenceShape> shapes_of(const Node& node, ReadLog& log, const Scenario& scenario) {
+std::vector<SequenceShape> shapes_of(const Node& node, ReadLog& log, Scenario& scenario) {
   if (node.kind == NodeKind::Sequence) return shapes_of_list(node, log);
   if (node.kind != NodeKind::Map) return shapes_of_reference(node, log);
   if (node.find("samples") != nullptr) return packed(node, log, scenario);
@@ -216,7 +235,12 @@ Key lengths_key() {
                {.name = "packing",
                 .words = {"balanced", "sorted", "first-fit"},
                 .fallback = "balanced",
-                .meaning = "how samples are packed"}},
+                .meaning = "how samples are packed"},
+               {.name = "context",
+                .words = {"static", "dynamic"},
+                .fallback = "static",
+                .meaning =
+                    "`dynamic`: samples divide the data x context ranks among them, `parallel.context` of them the longest"}},
       .otherwise = "all microbatches are of `workload.sequence`",
       .meaning =
           "tokens of each microbatch's samples, where microbatches are unequal: a list, in which a list is the samples of a "
@@ -241,7 +265,8 @@ void read_lengths(MapReader& reader, Scenario& scenario) {
   if (degrees.microbatches == 0) derive_microbatches(reader, *node, shapes.size(), scenario);
   if (log.has_errors()) return;
   const long long one = degrees.microbatches, all = one * degrees.data;
-  if (const auto count = static_cast<long long>(shapes.size()); count != one && count != all) {
+  const auto count = static_cast<long long>(shapes.size());
+  if (count != one && count != all && !(degrees.context > 1 && count == all * degrees.context)) {
     log.error(*node,
               fmt::format("{} length{} for {} microbatch{}{}", count, count == 1 ? "" : "s", one, one == 1 ? "" : "es",
                           degrees.data > 1 ? fmt::format(" of {} replicas", degrees.data) : ""),
@@ -253,6 +278,13 @@ void read_lengths(MapReader& reader, Scenario& scenario) {
               "batch.packed is the samples of equal microbatches, and batch.lengths gives them one by one",
               "keep one of the two; in batch.lengths a list is the samples of a sequence", code::kConflict);
   scenario.lengths = lengths_of(shapes);
+  if (scenario.lengths.shapes.back().samples.empty()) {  // ranks without work
+    scenario.lengths.shapes.pop_back();
+    const int idle = static_cast<int>(scenario.lengths.shapes.size());
+    std::replace(scenario.lengths.of.begin(), scenario.lengths.of.end(), idle, -1);
+  }
+  if (const Node* order = batch->find("order"); order != nullptr && order->text == "searched" && has_dynamic_context(scenario))
+    log.error(*order, "the microbatches of a dynamic context stay in their order", "leave batch.order out", code::kConflict);
   const SequenceShape& longest = scenario.lengths.shapes.front();
   if (scenario.workload.sequence > 0 && longest.tokens() > scenario.workload.sequence)
     log.error(*node,

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <initializer_list>
@@ -343,6 +344,12 @@ void use_profile(Scenario& scenario, std::shared_ptr<const Profile> profile) {
   static_cast<Execution&>(scenario.framework) = executors_choices();
 }
 
+static bool reads_images(const Workload& workload) {
+  if (!workload.graph) return false;
+  const std::vector<int>& inputs = workload.graph->inputs;
+  return std::any_of(inputs.begin(), inputs.end(), [&](int t) { return workload.graph->tensors[t].name == "pixel_values"; });
+}
+
 Workload make_workload(const Scenario& scenario, const Degrees& degrees) {
   const bool apart = cuts_vocabulary(scenario.schedule.options);
   Features features;
@@ -356,6 +363,9 @@ Workload make_workload(const Scenario& scenario, const Degrees& degrees) {
                                                           .exchange = scenario.context_exchange,
                                                           .expert_load = scenario.expert_load,
                                                           .vocabulary_apart = apart});
+    features.add(Feature::ListedLengths, scenario.lengths.any());
+    features.add(Feature::Images, reads_images(workload));
+    check_together(scenario, features, Where::Predicted);
     if (scenario.lengths.any() && tokens_per_sample(workload) != scenario.lengths.shapes.front().tokens())
       throw fault_at(scenario, "batch.lengths", fmt::format("{} has samples of one size", workload.name),
                      "only built-in models and those by config.json that read tokens have microbatches of unequal length");

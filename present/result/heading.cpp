@@ -12,6 +12,7 @@
 #include "base/text/counted.hpp"
 #include "costmodel/degrees/axes.hpp"
 #include "costmodel/plan/most_recompute.hpp"
+#include "costmodel/scenario/dynamic_context.hpp"
 #include "costmodel/scenario/hosted_text.hpp"
 #include "costmodel/scenario/recompute_modes.hpp"
 #include "costmodel/scenario/trainer.hpp"
@@ -217,6 +218,9 @@ class Heading {
     const std::vector<SequenceShape>& shapes = scenario_.lengths.shapes;
     const std::string lengths =
         shapes.size() < 2 ? "" : fmt::format(", {} to {} tokens", shapes.back().tokens(), shapes.front().tokens());
+    if (has_dynamic_context(scenario_))
+      return fmt::format("global batch {} in {} microbatches over {} ranks, context 1 to {}{}",
+                         listed_sequences(scenario_).size(), microbatches, degrees.replicas(), degrees.context, lengths);
     return fmt::format("global batch {} = {} {} of {} x {}{}",
                        static_cast<long long>(microbatches) * degrees.micro * degrees.data, microbatches,
                        microbatches == 1 ? "microbatch" : "microbatches", degrees.micro,

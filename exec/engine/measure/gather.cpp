@@ -165,7 +165,7 @@ Timeline gather_timeline(const PreparedRun& run, Transport& transport, const std
   }
   std::sort(timeline.devices.begin(), timeline.devices.end(), [](const auto& a, const auto& b) { return a.device < b.device; });
   join_transfers(timeline.spans);
-  const StepWork work = step_work(run.plan, ModelCosts(run.experiment.model, run.plan));
+  const StepWork work = step_work(run.experiment.scenario, run.plan, ModelCosts(run.experiment.model, run.plan));
   timeline.samples_per_step = work.samples;
   timeline.trained_parameters = run.experiment.workload.trained_parameters;
   timeline.model_flops_per_step = work.model_flops;
