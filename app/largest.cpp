@@ -17,6 +17,7 @@
 #include "costmodel/prediction/prediction.hpp"
 #include "costmodel/timeline/memory_curve.hpp"
 #include "costmodel/timeline/memory_room.hpp"
+#include "schedule/find_family.hpp"
 
 namespace panpipe::app {
 namespace {
@@ -49,9 +50,13 @@ int tokens_step(const Scenario& scenario, bool searched) {
   const int context = searched ? scenario.cluster.size() : degrees.context;
   int step = std::lcm(kTokens, 2 * context);  // a context rank has two parts (context_parallel.cpp)
   if (degrees.sequence_parallel) step = std::lcm(step, degrees.tensor);
-  if (const auto splits = scenario.schedule.options.find("sequence_splits"); splits != scenario.schedule.options.end())
-    if (const auto number = parse_integer(splits->second).value; number && *number > 0)
-      step = std::lcm(step, static_cast<int>(*number));
+  const ScheduleFamily* family = find_family(scenario.schedule.name);
+  std::optional<std::string> splits = family != nullptr ? default_option(*family, "sequence_splits") : std::nullopt;
+  if (const auto stated = scenario.schedule.options.find("sequence_splits"); stated != scenario.schedule.options.end())
+    splits = stated->second;
+  if (splits == "P") splits = std::to_string(degrees.pipeline);
+  if (splits)
+    if (const auto number = parse_integer(*splits).value; number && *number > 0) step = std::lcm(step, static_cast<int>(*number));
   return step;
 }
 

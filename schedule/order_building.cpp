@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <numeric>
 
 #include "base/error.hpp"
@@ -89,6 +90,13 @@ int integer_option(const ScheduleOptions& options, const std::string& key, int f
   if (value < at_least)
     throw InputError(fmt::format("option '{}' of a schedule must be at least {}, not {}", key, at_least, value));
   return value;
+}
+
+int splits_option(const ScheduleOptions& options, int fallback) {
+  constexpr int kMost = std::numeric_limits<decltype(Action::split)>::max();
+  const int splits = integer_option(options, "sequence_splits", fallback, 1);
+  if (splits <= kMost) return splits;
+  throw InputError(fmt::format("option 'sequence_splits' of a schedule must be at most {}, not {}", kMost, splits));
 }
 
 bool boolean_option(const ScheduleOptions& options, const std::string& key, bool fallback) {

@@ -59,6 +59,8 @@ class RowBuilder {
 // The option's value, or the fallback. The names were checked against the family's table before. Throw InputError if the text is
 // not a number (boolean, word) or is below `at_least`.
 int integer_option(const ScheduleOptions& options, const std::string& key, int fallback, int at_least);
+// The option sequence_splits: at most what an action can name.
+int splits_option(const ScheduleOptions& options, int fallback);
 bool boolean_option(const ScheduleOptions& options, const std::string& key, bool fallback);
 // One of `words`; the first if the option is not given.
 std::string word_option(const ScheduleOptions& options, const std::string& key, std::initializer_list<std::string_view> words);

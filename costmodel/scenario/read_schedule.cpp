@@ -157,6 +157,7 @@ void read_with_options(MapReader& scenario, MapReader& reader, ScheduleRequest& 
 constexpr std::pair<std::string_view, std::string_view> kOptionMeanings[] = {
     {"group", "microbatches of a turn"},
     {"sequence_splits", "slices of a microbatch's sequence"},
+    {"exchange", "`on`: ranks share the attention of slices that run at the same time; `off`: each attends on its own"},
     {"stages_per_rank", "stages of a rank; the same as `parallel.virtual_stages`"},
     {"combined", "a steady forward and backward run as one group"},
     {"loop_batch", "microbatches of a turn"},

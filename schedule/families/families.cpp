@@ -22,6 +22,7 @@ namespace panpipe {
   ROW(one_f_one_b_family)                                                                      \
   ROW(kfkb_family)                                                                             \
   ROW(seq_1f1b_family)                                                                         \
+  ROW(slimpipe_family)                                                                         \
   ROW(interleaved_1f1b_family)                                                                 \
   ROW(looped_bfs_family)                                                                       \
   ROW(pfeife_family)                                                                           \

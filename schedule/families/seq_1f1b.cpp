@@ -1,22 +1,15 @@
 // Seq1F1B (Sun et al., 2024): 1F1B whose unit is a slice of a microbatch's sequence. Forwards take the slices in order, backwards
 // in reverse, because a slice's gradient needs those of the slices that attended to it. Rank r runs p-1-r slices ahead, plus
 // those needed to complete a microbatch before its first backward.
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <limits>
 
-#include "base/error.hpp"
 #include "schedule/order_building.hpp"
 
 namespace panpipe {
 namespace {
 
 Schedule make_seq_1f1b(int ranks, int microbatches, const ScheduleOptions& options) {
-  const int splits = integer_option(options, "sequence_splits", 2, 1);
-  if (splits > std::numeric_limits<std::int8_t>::max())
-    throw InputError(fmt::format("option 'sequence_splits' of a schedule must be at most {}, not {}",
-                                 std::numeric_limits<std::int8_t>::max(), splits));
+  const int splits = splits_option(options, 2);
   Schedule schedule = linear_schedule("seq-1f1b", ranks, microbatches);
   schedule.splits = splits;
   const int total = microbatches * splits;

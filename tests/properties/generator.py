@@ -28,6 +28,7 @@ OPTIONS = {
     "stages_per_rank": (2, 2, 3, 4),
     "group": (2, 3, 4),
     "sequence_splits": (2, 2, 4),
+    "exchange": ("on", "off"),
     "combined": (True,),
     "loop_batch": (2, 4, 8),
     "prefetch": (0, 1, 2),

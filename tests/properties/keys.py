@@ -132,7 +132,7 @@ SCENARIOS = [
     made(
         one_node("dgx-a100-80g"),
         {"pipeline": 2},
-        schedule={"name": "seq-1f1b", "sequence_splits": 2},
+        schedule={"name": "slimpipe", "sequence_splits": 4, "exchange": "on"},
         workload=LLAMA,
         framework="torch-compile",
     ),

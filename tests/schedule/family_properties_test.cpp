@@ -105,6 +105,13 @@ std::vector<Promise> promises() {
        2,
        always,
        [](const Size& s, int r) { return std::min(s.m * s.v, s.p - r + s.v - 1); }},
+      // All slices of a microbatch on every stage of the rank, and 2(P-1-r) more: here P slices on v = 2 stages, and 32 on 3.
+      {"slimpipe",
+       {{"stages_per_rank", "1"}, {"sequence_splits", "16"}},
+       16,
+       2,
+       always,
+       [](const Size& s, int r) { return std::min(s.m * s.v, s.v + 2 * (s.p - 1 - r)); }},
       {"group-interleaved",
        {},
        2,
@@ -299,6 +306,20 @@ TEST(FamilyProperties, BubbleOfSeq1f1b) {
     for_sizes(
         "seq-1f1b", {{"sequence_splits", splits}}, [](int, int) { return true; },
         [](const Schedule& schedule, int p) { EXPECT_EQ(idle_in_step(schedule, kSkewed), 30 * (p - 1)); });
+}
+
+TEST(FamilyProperties, BubbleOfSlimPipe) {
+  // (P-1) (F + I + W) = 30 (P-1) in costs of a slice on a stage, for any number of microbatches: (P-1) / (n v M + P-1) of the
+  // step, which the calculator of the authors prints as well (1.08 % for P = 8, n = 16, v = 5, M = 8: 7 / 647).
+  for (const char* chunks : {"1", "3"})
+    for_sizes(
+        "slimpipe", {{"sequence_splits", "16"}, {"stages_per_rank", chunks}}, [](int, int) { return true; },
+        [](const Schedule& schedule, int p) { EXPECT_EQ(idle_in_step(schedule, kSkewed), 30 * (p - 1)); });
+  const Schedule schedule = make_schedule("slimpipe", 8, 8, {{"sequence_splits", "16"}, {"stages_per_rank", "5"}});
+  const ScheduleEvaluation evaluated = evaluate(schedule, {});
+  EXPECT_NEAR(evaluated.bubble_step, 7.0 / 647, 1e-12);
+  // n v + 2 (P-1) slices on a stage: (1 + 14 / 80) of a microbatch's activations on the rank's stages, a P-th of 1f1b's whole.
+  EXPECT_EQ(evaluated.peak_activations.front(), 16 * 5 + 14);
 }
 
 TEST(FamilyProperties, BubbleOfKfkb) {

@@ -88,6 +88,14 @@ TEST(PublishedOrders, Seq1f1b) {  // sail-sg/zero-bubble-pipeline-parallelism, s
                   "1F0.0 1F0.1 1B0.1 1F1.0 1B0.0 1F1.1 1B1.1 1F2.0 1B1.0 1F2.1 1B2.1 1F3.0 1B2.0 1F3.1 1B3.1 1B3.0"}));
 }
 
+TEST(PublishedOrders, SlimPipe) {  // build_slimpipe_schedule(p=2, v=2) of the authors, microbatches of 4 slices
+  EXPECT_EQ(rows_of(make_schedule("slimpipe", 2, 2, {{"sequence_splits", "4"}})),
+            (Rows{"0F0.0 0F0.1 2F0.0 2F0.1 0F0.2 0F0.3 2F0.2 2F0.3 0F1.0 0F1.1 2B0.3 2F1.0 2B0.2 2F1.1 0B0.3 0F1.2 0B0.2 0F1.3 "
+                  "2B0.1 2F1.2 2B0.0 2F1.3 0B0.1 0B0.0 2B1.3 2B1.2 0B1.3 0B1.2 2B1.1 2B1.0 0B1.1 0B1.0",
+                  "1F0.0 1F0.1 3F0.0 3F0.1 1F0.2 1F0.3 3F0.2 3F0.3 3B0.3 1F1.0 3B0.2 1F1.1 1B0.3 3F1.0 1B0.2 3F1.1 3B0.1 1F1.2 "
+                  "3B0.0 1F1.3 1B0.1 3F1.2 1B0.0 3F1.3 3B1.3 3B1.2 1B1.3 1B1.2 3B1.1 3B1.0 1B1.1 1B1.0"}));
+}
+
 TEST(PublishedOrders,
      GroupInterleaved) {  // sail-sg/zero-bubble-pipeline-parallelism, group_interleaved_1f1b.py, interleave group 2
   EXPECT_EQ(rows_of(make_schedule("group-interleaved", 4, 8, {{"group", "2"}})),

@@ -60,8 +60,9 @@ REFUSED = {
     "dualpipe": TWO_CHAINS,
     "chimera": TWO_CHAINS,
     "roundpipe": "stages that run forwards or backwards alone",
-    "weipipe": "{0} chains, which hold every stage on {0} ranks: its stages form one chain, each on one rank",
+    "weipipe": "{ranks} chains, which hold every stage on {ranks} ranks: its stages form one chain, each on one rank",
     "seq-1f1b": "sequence splits (2 of them): its cells name no slice",
+    "slimpipe": "sequence splits ({ranks} of them): its cells name no slice",
     "pipedream-2bw": "steps without a flush between them: it would run 1f1b",
 }
 SIZES = [(2, 8), (4, 12), (8, 24)]
@@ -110,8 +111,8 @@ def main():
                     name = f"{family} {options or ''} {ranks}x{microbatches}"
                     if family in REFUSED:
                         refusals.add(family)
-                        reason = REFUSED[family].format(ranks)
-                        if made.returncode != 2 or made.stderr != f"error: PyTorch's CSV cannot express {reason}\n":
+                        why = REFUSED[family].format(ranks=ranks)
+                        if made.returncode != 2 or made.stderr != f"error: PyTorch's CSV cannot express {why}\n":
                             failures.append(f"{name}: exit {made.returncode}, {made.stderr}")
                         continue
                     if made.returncode != 0:

@@ -18,6 +18,7 @@ ORDERS = [
     "chimera",
     "dualpipe",
     "seq-1f1b",
+    "slimpipe,sequence_splits=8",
     "1f1b,recompute=full",
     "gis-h,offload=full",
     "auto-memory,memory=3,ways=both",
