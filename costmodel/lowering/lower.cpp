@@ -38,6 +38,8 @@ void make_stages(Lowering& lowering) {
   PANPIPE_CHECK(plan.stages.size() == static_cast<std::size_t>(plan.schedule.stages), "a plan has one entry per stage");
   lowering.rank_stages.resize(plan.pipeline);
   lowering.steps = rolling_of(plan.schedule) == Rolling::None ? 1 : std::max(1, steps_in(plan.schedule.order.front()));
+  lowering.attention.shared = exchange_of(plan.schedule, lowering.scenario.schedule.options);
+  const int kinds_of_slices = lowering.attention.any() ? 2 : lowering.lengths();
   for (int s = 0; s < plan.schedule.stages; ++s) {
     const StagePlan& stage = plan.stages[s];
     StageInfo info;
@@ -59,7 +61,7 @@ void make_stages(Lowering& lowering) {
     for (std::size_t path = 0; path < plan.schedule.chains.size(); ++path)
       if (const auto& chain = plan.schedule.chains[path]; std::find(chain.begin(), chain.end(), s) != chain.end())
         info.first_microbatch = microbatches_of_chain(plan.schedule, lowering.steps) * static_cast<int>(path);
-    const std::size_t slices = at(plan.schedule.splits * lowering.lengths());
+    const std::size_t slices = at(plan.schedule.splits * kinds_of_slices);
     info.programs.assign(slices, none);
     info.memory.resize(slices);
     info.train_points.resize(slices);
@@ -79,7 +81,7 @@ void make_stages(Lowering& lowering) {
 
 StageInfo stage_of_slice(const Lowering& lowering, const StageInfo& info, int slice) {
   StageInfo stage;
-  const LengthSite& at_length = info.lengths[at(slice / lowering.plan.schedule.splits)];
+  const LengthSite& at_length = info.lengths[at(lowering.length_of_slice(slice))];
   stage.rank = info.rank;
   stage.site = at_length.site;
   stage.cost = at_length.cost;
@@ -91,6 +93,8 @@ StageInfo stage_of_slice(const Lowering& lowering, const StageInfo& info, int sl
   stage.weight_apart = info.weight_apart;
   stage.trains = info.trains;
   stage.parts = info.parts;
+  if (const int splits = lowering.plan.schedule.splits; lowering.attention.any() && slice >= splits)
+    stage.moved = lowering.attention.moved[at(&info - lowering.stages.data())][at(slice - splits)];
   return stage;
 }
 
@@ -160,6 +164,7 @@ void begin(Lowering& lowering) {
   for (const int device : plan.devices)
     graph.limits.push_back(memory_limit(lowering.scenario, lowering.scenario.cluster.type_of(device)));
   make_stages(lowering);
+  make_attention_exchange(lowering);
   graph.collectives_run_on = lowering.scenario.collectives_run_on;
   check_split_backward(lowering);
   make_stage_edges(lowering);
@@ -241,7 +246,7 @@ Prices prices_of(const Scenario& scenario, const Plan& plan, const CostModel& mo
   const bool copies = std::any_of(plan.schedule.order.begin(), plan.schedule.order.end(), [](const auto& row) {
     return std::any_of(row.begin(), row.end(), [](const Action& action) { return !action.is_compute(); });
   });
-  if (copies || streams_weights(scenario, plan) || !ways_of_stages(plan.schedule).empty())
+  if (copies || streams_weights(scenario, plan) || !ways_of_stages(plan.schedule).empty() || lowering.attention.any())
     return prices_of(lower(scenario, plan, costs));
   make_shared_flows(lowering);
   for (int rank = 0; rank < plan.pipeline; ++rank) {

@@ -9,6 +9,7 @@
 
 #include "base/index.hpp"
 #include "costmodel/cost/zero_and_optimizer.hpp"
+#include "costmodel/lowering/attention_exchange.hpp"
 #include "costmodel/lowering/task_graph.hpp"
 #include "costmodel/lowering/vocabulary.hpp"
 #include "costmodel/plan/gathered_parts.hpp"
@@ -64,7 +65,7 @@ struct LengthSite {
 };
 
 // A stage on its device: its units, costs and passes. Slices number what the passes of a kind differ in: the slices of the
-// sequence (one without splits), for each length of microbatches.
+// sequence (one without splits), for each length of microbatches; or those that share their attention behind those that do not.
 struct StageInfo {
   int rank = 0;
   int site = 0;
@@ -74,6 +75,7 @@ struct StageInfo {
   int recompute_first = 0;            // number of blocks, from its first, to which the mode applies; 0 = all
   bool recompute_apart = false;       // the schedule has R actions for this stage
   bool weight_apart = false;          // the schedule splits its backward into I and W
+  MovedKeys moved{};                  // of a stage for one slice
   std::vector<LengthSite> lengths{};  // of each length; the first is `site`
   int first_microbatch = 0;           // of the step: each forward path numbers its own from 0, and they follow one another
   // Per slice, by ActionKind F, I, W, B, R. A program is -1 if the schedule lacks the pass.
@@ -166,6 +168,7 @@ struct Lowering {
   std::vector<std::vector<MemberEnds>> member_ends{};
   std::map<std::vector<std::int32_t>, std::int32_t> group_programs{};
   VocabularyWork vocabulary{};
+  AttentionExchange attention{};
 
   bool backward_all_in_weight(int s) const {
     if (plan.schedule.vocabulary_barriers > 0) return false;  // the embedding waits for the first stage's input gradient
@@ -192,8 +195,10 @@ struct Lowering {
     return plan.length_of(replica, stage(action.stage).first_microbatch + of_step);
   }
   std::size_t slice_of(const Action& action) const {
-    return at(length_of(action) * plan.schedule.splits + std::max<int>(action.split, 0));
+    const bool shares = attention.shared.of(action) != nullptr;
+    return at((shares ? 1 : length_of(action)) * plan.schedule.splits + std::max<int>(action.split, 0));
   }
+  int length_of_slice(int slice) const { return lengths() > 1 ? slice / plan.schedule.splits : 0; }
   // The programs of the passes in the cell that starts at `first`: one, or those of a group.
   std::vector<std::int32_t> programs_of_cell(const std::vector<Action>& row, std::size_t first) const {
     std::vector<std::int32_t> programs;
@@ -219,8 +224,8 @@ StageInfo stage_of_slice(const Lowering& lowering, const StageInfo& info, int sl
 void make_programs(Lowering& lowering);
 // Turns collectives of passes into flows, one range per site in use. Under sequence splits each carries its share.
 void add_collective_flows(Lowering& lowering, const std::vector<CollectiveCost>& collectives);
-// A slice's share of the attention core's work, or of its scores.
-double attention_share(const Lowering& lowering, const UnitCost& unit, int slice);
+// A slice's share of the attention core's work, or of its scores. `moved`: MovedKeys::slices.
+double attention_share(const Lowering& lowering, const UnitCost& unit, int slice, int moved);
 double score_share(const Lowering& lowering, const UnitCost& unit, int slice);
 // Adds a program of one compute step.
 std::int32_t add_plain_program(TaskGraph& graph, Duration time, const Breakdown& breakdown);
@@ -228,7 +233,9 @@ std::int32_t add_plain_program(TaskGraph& graph, Duration time, const Breakdown&
 // Share of its time that compute loses while a collective runs.
 inline double overlap_loss(const LoweringCosts& costs, int site) { return costs.overlap_slowdown(Duration(1), site).base(); }
 
-// transfers.cpp: edges between stages and links; once the tasks exist, their inputs and transfers.
+// transfers.cpp: edges between stages and links; once the tasks exist, their inputs and transfers. add_link() adds one between
+// two ranks for so many bytes, and returns its number.
+std::int32_t add_link(Lowering& lowering, int from_rank, int to_rank, Bytes bytes);
 void make_stage_edges(Lowering& lowering);
 void connect_tasks(Lowering& lowering);
 

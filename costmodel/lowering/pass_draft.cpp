@@ -19,7 +19,8 @@ double attention_of(const UnitCost& unit, AttentionWork core) {
 
 // A slice of the sequence takes its share of a unit's pass: an even one of everything but the attention core, and each kernel
 // once.
-double slice_share(const Lowering& lowering, const UnitCost& unit, const PassCost& pass, AttentionWork core, int slice) {
+double slice_share(const Lowering& lowering, const UnitCost& unit, const PassCost& pass, AttentionWork core, int slice,
+                   int moved) {
   const int splits = lowering.plan.schedule.splits;
   if (splits == 1) return 1;
   double whole = 0;
@@ -28,13 +29,19 @@ double slice_share(const Lowering& lowering, const UnitCost& unit, const PassCos
   if (whole <= 0) return 1;
   const double attention = std::min(attention_of(unit, core), whole);
   const double gaps = std::min(pass.breakdown.launch.base(), whole - attention);
-  return ((whole - attention - gaps) / splits + attention * attention_share(lowering, unit, slice) + gaps) / whole;
+  return ((whole - attention - gaps) / splits + attention * attention_share(lowering, unit, slice, moved) + gaps) / whole;
 }
 
 class PassBuilder {
  public:
   PassBuilder(const Lowering& lowering, const StageInfo& info, int slice, ActionKind kind)
-      : lowering_(lowering), trains_(info.trains), first_flow_(lowering.flow_of_collective.at(info.site)), slice_(slice) {
+      : lowering_(lowering),
+        trains_(info.trains),
+        first_flow_(lowering.flow_of_collective.at(info.site)),
+        slice_(slice),
+        kind_(kind),
+        units_(lowering.workload(info).units.data()),
+        moved_(info.moved) {
     draft_.site = info.site;
     if (has_parts(lowering, kind)) parts_ = &info.parts;
   }
@@ -42,7 +49,9 @@ class PassBuilder {
   // Appends a pass of a unit. An input gradient's collective hides behind the weight gradient only in a full backward.
   void add(const UnitCost& unit, const PassCost& pass, AttentionWork core, bool may_hide, bool weight = false) {
     bool communicated = false, weighed = false;
-    const double share = slice_share(lowering_, unit, pass, core, slice_);
+    const bool repeats = kind_ != ActionKind::F && core == AttentionWork::Forward;  // a recompute attends to all of its keys
+    const bool shares = !repeats && &unit - units_ < moved_.end_unit;
+    const double share = slice_share(lowering_, unit, pass, core, slice_, shares ? moved_.slices : 0);
     for (const Piece& piece : pass.pieces) {
       UnitPiece part = piece_of(unit, pass, weight || piece.weight);
       part.collective = piece.collective;
@@ -124,6 +133,9 @@ class PassBuilder {
   std::size_t next_train_ = 0;
   std::int32_t first_flow_ = 0;
   int slice_ = 0;
+  ActionKind kind_{};
+  const UnitCost* units_ = nullptr;  // the workload's
+  MovedKeys moved_;
   HostWork host_before_part_;
   bool overlaps_ = false;  // what is added now overlaps a collective
   PassDraft draft_;
@@ -219,11 +231,12 @@ double score_share(const Lowering& lowering, const UnitCost& unit, int slice) {
   return unit.causal_attention ? (slice + 1) / (splits * splits) : 1 / splits;
 }
 
-double attention_share(const Lowering& lowering, const UnitCost& unit, int slice) {
+double attention_share(const Lowering& lowering, const UnitCost& unit, int slice, int moved) {
   const double splits = lowering.plan.schedule.splits;
   // Fused attention skips masked scores, so the whole costs half of the square, and a slice's own part half of its own square.
-  if (unit.causal_attention && is_fused(lowering.scenario.framework.attention)) return (2 * slice + 1) / (splits * splits);
-  return score_share(lowering, unit, slice);
+  if (unit.causal_attention && is_fused(lowering.scenario.framework.attention))
+    return (2 * (slice + moved) + 1) / (splits * splits);
+  return score_share(lowering, unit, slice) + moved / (splits * splits);
 }
 
 PassDraft draft_forward(const Lowering& lowering, const StageInfo& info, int slice) {

@@ -59,7 +59,7 @@ double message_work(const Lowering& lowering, std::size_t stage, ActionKind kind
       const StageEdge& edge = lowering.edges[e];
       for (const bool backward : {false, true}) {
         if (!has_messages(kind, backward) || (backward ? edge.backward_link : edge.forward_link) < 0) continue;
-        const StageLink& sent = edge.lengths[at(slice / lowering.plan.schedule.splits)];
+        const StageLink& sent = edge.lengths[at(lowering.length_of_slice(slice))];
         const std::int64_t bytes = backward ? sent.gradient_bytes : sent.bytes;
         sum += lowering.costs.message_work(Bytes(bytes / lowering.plan.schedule.splits)).base();
       }

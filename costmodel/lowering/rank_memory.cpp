@@ -68,6 +68,24 @@ void fill_passes(const StageInfo& info, const StageActivations& kept, const Stag
   }
 }
 
+// The gradients of a slice's keys and values come from the slices behind it too: all of them begin with the last slice, and wait
+// until each slice takes its own.
+void add_key_gradients(const Lowering& lowering, const StageInfo& info, int slice, PassMemory& backward) {
+  if (lowering.attention.units.empty()) return;
+  std::int64_t keys = 0, largest = 0;
+  for (int u = info.first_unit; u < info.end_unit; ++u) {
+    const std::int64_t unit = lowering.attention.units[at(u)].keys.base();
+    keys += unit;
+    largest = std::max(largest, unit);
+  }
+  const int last = lowering.plan.schedule.splits - 1;
+  const std::int64_t change = (backward.take - backward.give).base() + (slice == last ? last * keys : -keys);
+  const std::int64_t rise = (backward.take + backward.temporary).base() + (slice + 1) * largest;  // of one attention at a time
+  backward.take = Bytes(std::max<std::int64_t>(change, 0));
+  backward.give = Bytes(std::max<std::int64_t>(-change, 0));
+  backward.temporary = Bytes(std::max<std::int64_t>(rise - backward.take.base(), 0));
+}
+
 // A W that makes a parameter's gradient before it adds it to the sum.
 std::int64_t weight_rise(const Lowering& lowering, const StageInfo& info) {
   std::int64_t freed = 0, rise = 0;
@@ -218,6 +236,12 @@ void make_memory(Lowering& lowering) {
       };
       const StageActivations kept = sums(info.recompute);
       fill_passes(info, kept, info.recompute_apart ? sums(Recompute::None) : kept, all_in_weight, memory);
+      const int splits = lowering.plan.schedule.splits, split = static_cast<int>(slice) % splits;
+      for (const ActionKind kind : {ActionKind::B, all_in_weight ? ActionKind::W : ActionKind::I})
+        if (splits > 1) add_key_gradients(lowering, info, split, memory[index_of(kind)]);
+      if (lowering.attention.any() && static_cast<int>(slice) >= splits)
+        for (const ActionKind kind : {ActionKind::F, ActionKind::B, ActionKind::I})
+          memory[index_of(kind)].temporary += exchange_memory(lowering, static_cast<int>(stage), split, kind != ActionKind::F);
       if (model.autograd_gradients() && info.weight_apart && !all_in_weight)
         memory[index_of(ActionKind::W)].temporary = Bytes(weight_rise(lowering, made));
     }

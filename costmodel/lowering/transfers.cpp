@@ -22,8 +22,9 @@ std::vector<int> stage_of_unit(const Lowering& lowering, const std::vector<int>&
   return stage;
 }
 
-void add_link(Lowering& lowering, int from_rank, int to_rank, Bytes bytes) {
-  const Bytes share(bytes.base() / lowering.plan.schedule.splits);
+}  // namespace
+
+std::int32_t add_link(Lowering& lowering, int from_rank, int to_rank, Bytes bytes) {
   TransferLink link;
   link.from_rank = from_rank;
   link.to_rank = to_rank;
@@ -33,18 +34,22 @@ void add_link(Lowering& lowering, int from_rank, int to_rank, Bytes bytes) {
               to = lowering.plan.device(to_rank, lowering.replica, t);
     if (t > 0 && same_ways(lowering.scenario.cluster, {lowering.device(from_rank), lowering.device(to_rank)}, {from, to}))
       continue;
-    const TransferCost cost = lowering.costs.transfer(from, to, share);
+    const TransferCost cost = lowering.costs.transfer(from, to, bytes);
     if (t == 0 || cost.time > link.cost.time) link.cost = cost;
   }
   link.latency = to_ticks(link.cost.latency + link.cost.gather);
   link.transfer = to_ticks(link.cost.time) - link.latency;
   lowering.graph.links.push_back(link);
+  return static_cast<std::int32_t>(lowering.graph.links.size()) - 1;
 }
+
+namespace {
 
 // One of each length; the first.
 std::int32_t add_links(Lowering& lowering, int from_rank, int to_rank, const StageEdge& edge, std::int64_t StageLink::*bytes) {
   const auto first = static_cast<std::int32_t>(lowering.graph.links.size());
-  for (const StageLink& length : edge.lengths) add_link(lowering, from_rank, to_rank, Bytes(length.*bytes));
+  for (const StageLink& length : edge.lengths)
+    add_link(lowering, from_rank, to_rank, Bytes(length.*bytes / lowering.plan.schedule.splits));
   return first;
 }
 
@@ -205,7 +210,8 @@ void make_stage_edges(Lowering& lowering) {
 }
 
 TransferSemantics transfer_semantics(const Scenario& scenario, bool measured) {
-  const bool blocking = scenario.framework.blocking_transfers && !measured;
+  const bool shares = exchanges_attention(scenario.schedule.name, scenario.schedule.options);
+  const bool blocking = scenario.framework.blocking_transfers && !measured && !shares;
   return scenario.transfers.semantics.value_or(blocking ? TransferSemantics::Blocking : TransferSemantics::Asynchronous);
 }
 
@@ -229,6 +235,7 @@ void connect_tasks(Lowering& lowering) {
     }
     if (lowering.after[t].task >= 0) graph.inputs.push_back(lowering.after[t]);
     connect_host(lowering, task);
+    connect_exchange(lowering, task);
     graph.tasks[t].first_input = first;
     graph.tasks[t].inputs = static_cast<std::int32_t>(graph.inputs.size()) - first;
   }

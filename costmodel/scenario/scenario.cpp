@@ -22,6 +22,7 @@
 #include "costmodel/scenario/scenario_keys.hpp"
 #include "costmodel/scenario/trainer.hpp"
 #include "schedule/limits.hpp"
+#include "schedule/slice_exchange.hpp"
 #include "schedule/vocabulary.hpp"
 
 namespace panpipe {
@@ -194,8 +195,11 @@ void check_sizes(MapReader& reader, const Scenario& scenario) {
 void read_transfer_rules(MapReader& reader, bool given_cluster, Scenario& scenario) {
   // Given times and links are complete: the lowering then makes no rank wait for a send.
   const bool given = given_cluster || !scenario.workload.layers_file.empty();
-  const std::string origin = given ? "default" : fmt::format("framework {}", scenario.framework.name);
-  scenario.transfers = read_transfers(reader, scenario.framework.blocking_transfers && !given, origin);
+  const bool shares = exchanges_attention(scenario.schedule.name, scenario.schedule.options);
+  const std::string origin = given    ? "default"
+                             : shares ? "the schedule's exchange"
+                                      : fmt::format("framework {}", scenario.framework.name);
+  scenario.transfers = read_transfers(reader, scenario.framework.blocking_transfers && !given && !shares, origin);
 }
 
 void check_shard(MapReader& reader, const Scenario& scenario) {

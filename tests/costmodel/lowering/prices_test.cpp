@@ -15,6 +15,7 @@ TEST(Prices, AreThoseOfTheLoweredPlan) {
        {"parallel: {pipeline: 4}\n", "parallel: {pipeline: 2, data: 2}\noverlap_gradients: true\n",
         "parallel: {pipeline: 2, data: 2, zero: 3}\n", "parallel: {pipeline: 2, tensor: 2}\nschedule: zb-h1\n",
         "parallel: {pipeline: 2}\nschedule: {name: seq-1f1b, sequence_splits: 2}\n",
+        "parallel: {pipeline: 4}\nschedule: {name: slimpipe, sequence_splits: 8}\n",
         "parallel: {pipeline: 2}\nschedule: {name: 1f1b, offload: full}\n",
         "parallel: {pipeline: 2, tensor: 2}\nschedule: {name: interleaved-1f1b, combined: true}\n"}) {
     SCOPED_TRACE(choices);
