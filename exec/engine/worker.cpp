@@ -133,12 +133,12 @@ int Worker::microbatch_of_step(const Action& action) const {
 }
 
 // The slices of a sequence meet in what they attend to, which lives as long as one of them.
-std::shared_ptr<const SequenceSlice> Worker::slice_of(const Action& action) {
+std::shared_ptr<const SequenceSlice> Worker::slice_of(const Action& action, std::shared_ptr<AttentionPartners> partners) {
   if (layout_.splits == 1) return nullptr;
   std::weak_ptr<AttendedSequence>& known = sequences_[{action.stage, action.microbatch}];
   std::shared_ptr<AttendedSequence> sequence = known.lock();
   if (!sequence) known = sequence = std::make_shared<AttendedSequence>(layout_.splits, masks_);
-  return std::make_shared<SequenceSlice>(SequenceSlice{action.split, &layout_.cut, std::move(sequence)});
+  return std::make_shared<SequenceSlice>(SequenceSlice{action.split, &layout_.cut, std::move(sequence), std::move(partners)});
 }
 
 // The part that a pass reads of an input of the whole sequence: a slice of it, or the tokens of a context-parallel rank.
@@ -183,7 +183,8 @@ Steps Worker::forward(const Action& action) {
   const Recompute recompute = plan_.stages[action.stage].recompute;
   const bool whole = recompute == Recompute::Full && !layout_.stages[action.stage].by_blocks;
   const bool drop = whole || recomputed_.count(key_of(action)) > 0;
-  const std::shared_ptr<const SequenceSlice> slice = slice_of(action);
+  const AttentionRun exchange{&graph_, &layout_, &transport_, options_.deadline};
+  const std::shared_ptr<const SequenceSlice> slice = slice_of(action, partners_of(options_.exchange, action, exchange, plan_));
   const std::int64_t draws = sample * layout_.splits + std::max<int>(0, action.split);  // each slice its own random numbers
   const CallContext context = context_of(action, draws, slice);
   const auto take = [this, action, sample] { return take_inputs(action, sample); };

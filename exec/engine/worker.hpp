@@ -20,6 +20,7 @@
 #include "exec/engine/measure/span_log.hpp"
 #include "exec/engine/microbatch_lengths.hpp"
 #include "exec/engine/slices/attended_sequence.hpp"
+#include "exec/engine/slices/attention_partner.hpp"
 #include "exec/engine/stage/activation_offload.hpp"
 #include "exec/engine/stage/segmented_stage.hpp"
 #include "exec/engine/stage/weight_copies.hpp"
@@ -54,6 +55,7 @@ struct WorkerOptions {
   std::vector<MicrobatchLength> lengths{};   // of the plan's; empty if all microbatches are alike
   std::vector<int> listed{};                 // as listed_microbatches() gives them; empty: in order
   double loss_scale = 1.0;                   // multiplies the loss's gradient; the optimizer divides
+  SliceExchange exchange{};                  // of attention between ranks; empty: none
 };
 
 struct StepResult {
@@ -114,7 +116,7 @@ class Worker {
   double loss_weight(const Action& action) const;
   std::int64_t sample_of(const Action& action) const;
   int microbatch_of_step(const Action& action) const;
-  std::shared_ptr<const SequenceSlice> slice_of(const Action& action);
+  std::shared_ptr<const SequenceSlice> slice_of(const Action& action, std::shared_ptr<AttentionPartners> partners = nullptr);
   double loss_share(const Action& action);
   at::Tensor own_part(int graph_tensor, const at::Tensor& whole, int slice) const;
   Running prepare(std::size_t index);

@@ -232,7 +232,7 @@ Trained train(const OperatorGraph& whole, const Plan& plan, const SliceGraph* sl
       at::set_num_threads(1);
       try {
         Worker worker(graph, plan, layout, place.position, place.replica, *stores[r], counted_data(whole, ignore_labels),
-                      *transports[r], {.seed = kSeed});
+                      *transports[r], {.seed = kSeed, .exchange = exchange_of(plan.schedule, {})});
         StepResult step = worker.step(0);
         losses[r] = step.loss_sum;
         result.spans[r] = std::move(step.spans);

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.hpp"
+#include "exec/engine/slices/attention_partner.hpp"
 #include "tests/exec/pipeline_equality.hpp"
 #include "tests/fault.hpp"
 
@@ -109,6 +110,56 @@ TEST(Slices, AreRecomputedAndOffloadedLikeMicrobatches) {
   expect_equal(alone("gpt"), in_slices("gpt", sliced(2, 8, 4), 1, Recompute::Full));
   expect_equal(alone("gpt"), in_slices("gpt", sliced(2, 8, 4), 1, Recompute::Selective));
   expect_equal(alone("llama"), in_slices("llama", with_copies(sliced(2, 8, 2))));
+}
+
+Schedule slim(int ranks, int microbatches, int splits, int chunks) {
+  return make_schedule("slimpipe", ranks, microbatches,
+                       {{"sequence_splits", std::to_string(splits)}, {"stages_per_rank", std::to_string(chunks)}});
+}
+
+// Interleaved slices, each rank on its own or with shared attention; eight slices of two tokens give pairs that move one, two and
+// three slices of keys.
+TEST(Slices, OfSlimPipeEqualWholeSequencesWithAndWithoutExchange) {
+  for (const std::string model : {"gpt", "llama"})
+    for (const bool exchange : {false, true})
+      for (const auto& [ranks, splits, chunks] : {std::tuple{2, 4, 1}, {2, 4, 2}, {4, 8, 1}, {4, 4, 2}, {3, 8, 1}}) {
+        SCOPED_TRACE(fmt::format("{}: {} ranks, {} slices, {} stages each, exchange {}", model, ranks, splits, chunks, exchange));
+        const Workload workload = small_model(model);
+        const SliceGraph slices = small_slices(model, splits);
+        Plan plan = plan_over(*workload.graph, slim(ranks, 8, splits, chunks));
+        if (!exchange) plan.schedule.name = "the same order of another name";
+        expect_equal(alone(model), train(*workload.graph, plan, &slices));
+      }
+}
+
+TEST(Slices, ShareAttentionOverShardsReplicasAndRecompute) {
+  const Workload whole = small_model("gpt"), cut = small_model("gpt", 2);
+  const SliceGraph slices = small_slices("gpt", 4), of_shards = small_slices("gpt", 4, 2);
+  expect_equal(alone("gpt"), train(*cut.graph, plan_over(*cut.graph, slim(2, 8, 4, 2)), &of_shards));
+  expect_equal(alone("gpt"), train(*whole.graph, plan_over(*whole.graph, slim(2, 4, 4, 2), 2), &slices));
+  expect_equal(alone("gpt"), train(*whole.graph, plan_over(*whole.graph, slim(2, 8, 4, 2), 1, Recompute::Full), &slices));
+}
+
+// Windows and shared key heads; a window of five tokens sees little or nothing of the keys that move.
+TEST(Slices, ShareAttentionOfWindowsAndGroups) {
+  for (const char* type : {"mistral", "qwen3"}) {
+    SCOPED_TRACE(type);
+    const Workload workload = small_config_model(type);
+    const Trained one = train(*workload.graph, plan_of(*workload.graph, "gpipe", 1, 4));
+    const SliceGraph slices = slice_graph(small_config_request(type), workload.shape, *workload.graph, 8);
+    expect_equal(one, train(*workload.graph, plan_over(*workload.graph, slim(4, 4, 8, 1)), &slices));
+  }
+}
+
+TEST(Slices, RefuseToShareWhatHasSinksOrDropout) {
+  const Workload sinks = small_config_model("gpt_oss");
+  EXPECT_THAT(test::diagnostic_of([&] { check_shares_attention(*sinks.graph); }).message,
+              testing::HasSubstr("the executor does not share the attention of '"));
+  WorkloadRequest request = small_request("gpt");
+  request.dropout = 0.1;
+  const Workload drops = make_workload(request, small_model("gpt").shape);
+  EXPECT_THAT(test::diagnostic_of([&] { check_shares_attention(*drops.graph); }).message, testing::HasSubstr("it has dropout"));
+  EXPECT_NO_THROW(check_shares_attention(*small_model("gpt").graph));
 }
 
 std::string refused(const std::string& model, int splits) {

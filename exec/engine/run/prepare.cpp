@@ -8,6 +8,7 @@
 #include "exec/engine/context/context_graph.hpp"
 #include "exec/engine/microbatch_lengths.hpp"
 #include "exec/engine/run/run.hpp"
+#include "exec/engine/slices/attention_partner.hpp"
 #include "exec/engine/slices/slice_graph.hpp"
 #include "exec/engine/stage/autocast_region.hpp"
 #include "exec/engine/training/gradients.hpp"
@@ -98,6 +99,23 @@ void check_ways(const Scenario& scenario, const Plan& plan, const OperatorGraph&
                    "run with another schedule");
 }
 
+void check_exchange(const PreparedRun& run) {
+  const Scenario& scenario = run.experiment.scenario;
+  if (!exchange_of(run.plan.schedule, scenario.schedule.options).any()) return;
+  const std::string remedy = "set exchange: off in the schedule";
+  if (run.request.device == "cuda")
+    throw fault_at(scenario, "schedule", "the executor exchanges attention between CPUs, not yet between GPUs", remedy);
+  if (std::any_of(run.plan.stages.begin(), run.plan.stages.end(),
+                  [](const StagePlan& stage) { return stage.recompute == Recompute::Selective; }))
+    throw fault_at(scenario, "recompute", "the executor exchanges no attention of passes that are recomputed selectively",
+                   remedy);
+  try {
+    check_shares_attention(run.graph());
+  } catch (const InputError& error) {
+    throw placed(error, scenario, "schedule");
+  }
+}
+
 // ZeRO 2 and 3: who holds which part.
 void divide_parameters(PreparedRun& run) {
   const Scenario& scenario = run.experiment.scenario;
@@ -143,6 +161,7 @@ PreparedRun::PreparedRun(RunRequest asked)
   } catch (const InputError& error) {
     throw placed(error, scenario, "recompute.modules");
   }
+  check_exchange(*this);
   divide_parameters(*this);
   weights = published_weights(scenario, whole_graph());
   check_training(*this);

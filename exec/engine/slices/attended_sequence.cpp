@@ -12,6 +12,7 @@
 
 #include "base/error.hpp"
 #include "base/index.hpp"
+#include "exec/engine/slices/attention_partner.hpp"
 #include "exec/engine/stage/autograd_node.hpp"
 
 namespace panpipe::exec {
@@ -80,20 +81,31 @@ at::Tensor AttendedSequence::append(std::shared_ptr<Whole>& whole, const at::Ten
   return all;
 }
 
+std::pair<at::Tensor, at::Tensor> AttendedSequence::append(int op, int slice, const at::Tensor& key, const at::Tensor& value) {
+  Attention& attention = attentions_[op];
+  return {append(attention.keys, key, slice), append(attention.values, value, slice)};
+}
+
 void AttendedSequence::attend(int op, int slice, const OperatorRow& row, torch::jit::Stack& stack) {
   const auto given = [&](std::string_view name) -> c10::IValue& { return stack[panpipe::at(row.position(name))]; };
   const at::Tensor query = given("query").toTensor(), key = given("key").toTensor();
-  Attention& attention = attentions_[op];
   // A query that is a view of a fused product would keep the keys and values alive a second time.
   if (query.storage().is_alias_of(key.storage())) given("query") = query.clone(at::MemoryFormat::Contiguous);
-  given("key") = append(attention.keys, key, slice);
-  given("value") = append(attention.values, given("value").toTensor(), slice);
+  const auto [keys, values] = append(op, slice, key, given("value").toTensor());
+  given("key") = keys;
+  given("value") = values;
   if (slice == 0 || row.along == Along::AttendsLast) return;  // causal as it is
   PANPIPE_CHECK(row.along == Along::AttendsBehindMask, "an attention without a rule for slices");
   at::Tensor& mask = (*masks_)[slice];
   if (!mask.defined()) mask = mask_of(query, key.size(kTokens) * slice);
   given("attn_mask") = mask;
   given("is_causal") = false;
+}
+
+at::Tensor SequenceSlice::attend_with_partners(int op, const OperatorRow& row, const torch::jit::Stack& stack) const {
+  const auto given = [&](std::string_view name) { return stack[panpipe::at(row.position(name))].toTensor(); };
+  const auto [keys, values] = sequence->append(op, index, given("key"), given("value"));
+  return partners->attend(op, index, row, stack, keys, values);
 }
 
 at::Tensor SequenceSlice::part(int graph_tensor, const at::Tensor& whole) const {

@@ -18,6 +18,8 @@
 
 namespace panpipe::exec {
 
+class AttentionPartners;
+
 class AttendedSequence {
  public:
   // Masks by slice: the same for all microbatches, created on first use.
@@ -30,6 +32,8 @@ class AttendedSequence {
   // after the preceding ones. Autograd records this if it is on. A repeated forward of the same slice (recompute) gets the same
   // arguments. An operator that takes the queries for the first of the keys' tokens gets a mask.
   void attend(int op, int slice, const OperatorRow& row, torch::jit::Stack& stack);
+  // The keys and values alone.
+  std::pair<at::Tensor, at::Tensor> append(int op, int slice, const at::Tensor& key, const at::Tensor& value);
 
  private:
   struct Whole;  // keys or values
@@ -49,7 +53,10 @@ struct SequenceSlice {
   int index = 0;
   const std::vector<int>* cut = nullptr;  // see SliceGraph::cut
   std::shared_ptr<AttendedSequence> sequence;
+  std::shared_ptr<AttentionPartners> partners{};  // if another rank shares its attention
 
+  // The result of attention `op`, which partners share.
+  at::Tensor attend_with_partners(int op, const OperatorRow& row, const torch::jit::Stack& stack) const;
   // The slice's part of an input or buffer of the whole sequence.
   at::Tensor part(int graph_tensor, const at::Tensor& whole) const;
 };

@@ -20,6 +20,7 @@
 #include "exec/engine/stage/recomputation.hpp"
 #include "exec/engine/stage/scalar_types.hpp"
 #include "exec/engine/stage/weight_copies.hpp"
+#include "exec/engine/transport/transport.hpp"
 
 namespace panpipe::exec {
 namespace {
@@ -362,15 +363,19 @@ std::vector<at::Tensor> OperatorProgram::run(std::vector<at::Tensor> values, con
           argument = context.copies->stand_in(argument.toTensor());
         }
     try {
-      if (node.row->role == OperatorRole::Attention) {
+      const bool attends = node.row->role == OperatorRole::Attention,
+                 shares = attends && context.slice && context.slice->partners;
+      if (attends && !shares) {
         if (context.slice) context.slice->sequence->attend(node.index, context.slice->index, *node.row, stack);
         take_own_heads(*node.row, stack, context.context_member);
       }
       std::optional<Recomputation::Operator> watch;
       if (context.recomputation)
         watch.emplace(*context.recomputation, node.index, node.writes, node.lowers ? context.autocast : std::nullopt, stack);
-      call(node, context, stack);
+      shares ? stack.assign(1, context.slice->attend_with_partners(node.index, *node.row, stack)) : call(node, context, stack);
       if (watch) watch->done(stack);
+    } catch (const PeerLost&) {  // of attention that ranks share
+      throw;
     } catch (const c10::Error& error) {
       const Operator& op = graph_->operators[node.index];
       throw std::runtime_error(

@@ -108,6 +108,7 @@ WorkerOptions Trainer::worker_options(const TrainingPosition& start) {
   options.first_sample = start.samples / micro - start.step * run_.layout.microbatches * run_.plan.data;
   if (sharded_ && run_.plan.zero >= 3) options.gate = sharded_.get();
   options.versions = versions_.get();
+  options.exchange = exchange_of(run_.plan.schedule, run_.experiment.scenario.schedule.options);
   options.before_action = [this](std::size_t action) { gradients_.before_action(action); };
   options.after_action = [this](std::size_t action) { gradients_.after_action(action); };
   options.on_loss = [this](int microbatch, double loss) {

@@ -1,0 +1,290 @@
+#include "exec/engine/slices/attention_partner.hpp"
+
+#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <fmt/format.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/utils.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/index.hpp"
+#include "costmodel/workload/attention_operator.hpp"
+#include "exec/engine/context/block_attention.hpp"
+#include "exec/engine/measure/memory_account.hpp"
+#include "exec/engine/mesh.hpp"
+#include "exec/engine/stage/autograd_node.hpp"
+
+namespace panpipe::exec {
+namespace {
+
+constexpr std::int64_t kTokens = 2, kFeatures = 3;
+constexpr int kMessages = 6;  // tensors of one attention in one direction, at most
+
+bool is_attention(const Operator& op) { return row_of(op).role == OperatorRole::Attention; }
+
+int attentions_of(const AttentionRun& of, int stage) {
+  const StageRange& range = of.layout->stages[panpipe::at(stage)];
+  const auto begin = of.graph->operators.begin();
+  return static_cast<int>(std::count_if(begin + range.first_operator, begin + range.end_operator, is_attention));
+}
+
+AttentionForm form_of(const OperatorRow& row, const torch::jit::Stack& stack) {
+  const auto given = [&](std::string_view name) {
+    const int position = row.position(name);
+    return position < 0 ? c10::IValue() : stack[panpipe::at(position)];
+  };
+  AttentionForm form;
+  form.causal = true;  // what slices are refused without
+  if (const c10::IValue scale = given("scale"); !scale.isNone()) form.scale = scale.toDouble();
+  if (const c10::IValue window = given("window"); !window.isNone()) form.window = window.toInt();
+  if (const c10::IValue cap = given("cap"); !cap.isNone()) form.cap = cap.toDouble();
+  if (const c10::IValue slopes = given("slopes"); !slopes.isNone()) form.slopes = slopes.toTensor();
+  return form;
+}
+
+at::Tensor tokens_of(const at::Tensor& tensor, std::int64_t first, std::int64_t end) {
+  return tensor.narrow(kTokens, first, end - first);
+}
+
+at::Tensor sums_like(const at::Tensor& tensor) {
+  return at::zeros(tensor.sizes(), tensor.options().dtype(type_of_sums(tensor.scalar_type())));
+}
+
+// The messages of one attention of a pair.
+class Line {
+ public:
+  Line(const AttentionRun& of, const AttentionPartner& partner, int number, bool backward, const std::string& action)
+      : of_(of), partner_(partner), backward_(backward), action_(action) {
+    const std::vector<Operator>& operators = of.graph->operators;
+    const auto first = operators.begin() + of.layout->stages[panpipe::at(partner.giving_stage)].first_operator;
+    const int before = static_cast<int>(std::count_if(operators.begin(), first, is_attention));  // of the whole model
+    first_message_ = static_cast<int>(of.layout->messages.size()) + (before + number) * kMessages;
+  }
+  void send(const std::vector<at::Tensor>& values) {
+    for (std::size_t i = 0; i < values.size(); ++i)
+      sent_.push_back(of_.transport->send(values[i].contiguous(), partner_.rank, tag(i)));
+  }
+  // Tensors like these.
+  std::vector<at::Tensor> receive(const std::vector<at::Tensor>& like) {
+    std::vector<PendingPtr> posted;
+    for (std::size_t i = 0; i < like.size(); ++i)
+      posted.push_back(
+          of_.transport->receive({like[i].sizes().vec(), like[i].scalar_type(), like[i].device()}, partner_.rank, tag(i)));
+    std::vector<at::Tensor> values;
+    for (const PendingPtr& pending : posted) {
+      pending->wait(of_.deadline, fmt::format("{}, waiting for attention shared with rank {}", action_, partner_.rank));
+      values.push_back(std::move(pending->value));
+      charge_to_this_thread(values.back());
+    }
+    return values;
+  }
+  // The tokens of the queries that are sent.
+  Tokens queries(std::int64_t length) const { return {partner_.giving_slice % of_.layout->splits * length, length}; }
+  void end() {
+    for (const PendingPtr& pending : sent_)
+      pending->wait(of_.deadline, fmt::format("{}, waiting until rank {} takes its attention", action_, partner_.rank));
+  }
+
+ private:
+  std::uint32_t tag(std::size_t tensor) const {
+    return of_.layout->tag(first_message_ + static_cast<int>(tensor), 0, partner_.giving_slice, backward_);
+  }
+
+  const AttentionRun& of_;
+  const AttentionPartner& partner_;
+  bool backward_;
+  const std::string& action_;
+  int first_message_ = 0;
+  std::vector<PendingPtr> sent_;
+};
+
+// One attention of a pass: its operands, the place of its queries, and its result.
+struct Shared {
+  AttentionForm form;
+  at::Tensor query, keys, values;
+  std::int64_t first = 0;  // token of the sequence
+  at::Tensor output, log_sum;
+
+  std::int64_t length() const { return query.size(kTokens); }
+  Tokens queries() const { return {first, length()}; }
+  // Keys and values of the sequence's first slices; of another pass, by their shapes: this one may have fewer.
+  std::vector<at::Tensor> early(int slices) const {
+    return {tokens_of(keys, 0, slices * length()), tokens_of(values, 0, slices * length())};
+  }
+  std::vector<at::Tensor> like_early(int slices) const {
+    const auto repeated = [&](const at::Tensor& all) { return tokens_of(all, 0, 1).expand({-1, -1, slices * length(), -1}); };
+    return {repeated(keys), repeated(values)};
+  }
+};
+
+void attend_to(const Shared& call, const at::Tensor& query, Tokens queries, std::int64_t first, std::int64_t end,
+               const at::Tensor& keys, const at::Tensor& values, Attended& so_far) {
+  attend(call.form, query, queries, tokens_of(keys, first, end), tokens_of(values, first, end), {first, end - first}, so_far);
+}
+
+// Adds the other part of the same rows.
+void merge(Attended& own, const Attended& other) {
+  const at::Tensor both = at::logaddexp(own.log_sum, other.log_sum);
+  own.output.mul_((own.log_sum - both).exp().unsqueeze(kFeatures))
+      .add_(other.output * (other.log_sum - both).exp().unsqueeze(kFeatures));
+  own.log_sum.copy_(both);
+}
+
+// Queries of another rank lie behind all keys that come with them, which no mask hides.
+AttentionForm without_mask(AttentionForm form) {
+  form.causal = false;
+  return form;
+}
+
+void forward(Shared& call, Line* line, int slices) {
+  Attended attended = attended_to_nothing(call.form, call.query, call.values.size(kFeatures));
+  const std::int64_t all = call.keys.size(kTokens), given = slices < 0 ? -slices * call.length() : 0;
+  if (given > 0) {
+    std::vector<at::Tensor> sent = call.early(-slices);
+    sent.insert(sent.begin(), call.query);
+    line->send(sent);
+  }
+  attend_to(call, call.query, call.queries(), given, all, call.keys, call.values, attended);
+  if (given > 0) {
+    const std::vector<at::Tensor> arrived = line->receive({attended.output, attended.log_sum});
+    merge(attended, {arrived[0], arrived[1]});
+  }
+  call.output = attended.output.to(call.query.scalar_type());
+  call.log_sum = attended.log_sum;
+  if (slices <= 0) return;
+  const std::vector<at::Tensor> early = call.like_early(slices);
+  const std::vector<at::Tensor> arrived = line->receive({call.query, early[0], early[1]});
+  Attended other = attended_to_nothing(call.form, arrived[0], call.values.size(kFeatures));
+  attend(without_mask(call.form), arrived[0], line->queries(call.length()), arrived[1], arrived[2], {0, early[0].size(kTokens)},
+         other);
+  line->send({other.output, other.log_sum});
+}
+
+OperandGradients backward(const Shared& call, Line* line, int slices, const at::Tensor& gradient) {
+  const at::ScalarType type = type_of_sums(call.query.scalar_type());
+  const at::Tensor weight = (gradient.to(type) * call.output.to(type)).sum(kFeatures);
+  OperandGradients sums{sums_like(call.query), sums_like(call.keys), sums_like(call.values)};
+  const std::int64_t all = call.keys.size(kTokens), given = slices < 0 ? -slices * call.length() : 0;
+  if (given > 0) {
+    const std::vector<at::Tensor> early = call.early(-slices);
+    line->send({call.query, early[0], early[1], call.log_sum, gradient, weight});
+  }
+  attend_backward(call.form, call.query, call.queries(), tokens_of(call.keys, given, all), tokens_of(call.values, given, all),
+                  {given, all - given}, call.log_sum, gradient, weight,
+                  {sums.query, tokens_of(sums.key, given, all), tokens_of(sums.value, given, all)});
+  if (given > 0) {
+    const at::Tensor key = tokens_of(sums.key, 0, given), value = tokens_of(sums.value, 0, given);
+    const std::vector<at::Tensor> arrived = line->receive({sums.query, key, value});
+    sums.query.add_(arrived[0]);
+    key.copy_(arrived[1]);
+    value.copy_(arrived[2]);
+  }
+  if (slices <= 0) return sums;
+  const std::vector<at::Tensor> early = call.like_early(slices);
+  const std::vector<at::Tensor> arrived = line->receive({call.query, early[0], early[1], call.log_sum, gradient, weight});
+  const OperandGradients others{sums_like(arrived[0]), sums_like(arrived[1]), sums_like(arrived[2])};
+  attend_backward(without_mask(call.form), arrived[0], line->queries(call.length()), arrived[1], arrived[2],
+                  {0, early[0].size(kTokens)}, arrived[3], arrived[4], arrived[5], others);
+  line->send({others.query, others.key, others.value});
+  return sums;
+}
+
+struct SharedAttentionBackward : torch::autograd::Node {
+  torch::autograd::variable_list apply(torch::autograd::variable_list&& arrived) override {
+    const at::NoGradGuard no_graph;
+    const at::Tensor gradient = arrived[0].defined() ? arrived[0].contiguous() : at::zeros_like(call.output);
+    std::optional<Line> line;
+    if (partner) line.emplace(of, *partner, number, true, action);
+    const OperandGradients sums = backward(call, line ? &*line : nullptr, partner ? partner->slices : 0, gradient);
+    if (line) line->end();
+    const at::ScalarType type = call.query.scalar_type();
+    return {sums.query.to(type), sums.key.to(type), sums.value.to(type)};
+  }
+  void release_variables() override { call = {}; }
+
+  AttentionRun of;
+  std::optional<AttentionPartner> partner;
+  int number = 0;
+  std::string action;
+  Shared call;
+};
+
+}  // namespace
+
+void check_shares_attention(const OperatorGraph& graph) {
+  const Operator* first = nullptr;
+  for (const Operator& op : graph.operators) {
+    if (!is_attention(op)) continue;
+    const AttentionSettings settings = attention_settings(op);
+    const auto refuse = [&](const std::string& why) {
+      throw InputError(fmt::format("the executor does not share the attention of '{}' between ranks: {}", op.module, why));
+    };
+    if (settings.sinks >= 0) refuse("it has sinks");
+    if (settings.dropout > 0) refuse("it has dropout");
+    if (first == nullptr) first = &op;
+    for (const char* operand : {"query", "key", "value"})
+      if (graph.tensors[panpipe::at(tensor_argument(op, operand))].shape !=
+          graph.tensors[panpipe::at(tensor_argument(*first, operand))].shape)
+        refuse(fmt::format("its shape is not that of '{}'", first->module));
+  }
+}
+
+AttentionPartners::AttentionPartners(const AttentionRun& of, int stage, std::optional<AttentionPartner> forward,
+                                     std::optional<AttentionPartner> backward, std::string action)
+    : of_(of), stage_(stage), forward_(std::move(forward)), backward_(std::move(backward)), action_(std::move(action)) {}
+
+at::Tensor AttentionPartners::attend(int op, int slice, const OperatorRow& row, const torch::jit::Stack& stack,
+                                     const at::Tensor& keys, const at::Tensor& values) {
+  const at::Tensor query = stack[panpipe::at(row.position("query"))].toTensor();
+  const std::vector<Operator>& operators = of_.graph->operators;
+  const auto begin = operators.begin() + of_.layout->stages[panpipe::at(stage_)].first_operator;
+  const int number = static_cast<int>(std::count_if(begin, operators.begin() + op, is_attention));
+  const auto partner = [&](const std::optional<AttentionPartner>& side) {
+    return side && number < side->shared ? side : std::nullopt;
+  };
+  Shared call{form_of(row, stack), query.detach(), keys.detach(), values.detach(), slice * query.size(kTokens), {}, {}};
+  {
+    const at::NoGradGuard no_graph;
+    const std::optional<AttentionPartner> other = attended_.insert(op).second ? partner(forward_) : std::nullopt;
+    std::optional<Line> line;
+    if (other) line.emplace(of_, *other, number, false, action_);
+    forward(call, line ? &*line : nullptr, other ? other->slices : 0);
+    if (line) line->end();
+  }
+  at::Tensor result = call.output.detach();
+  if (!at::GradMode::is_enabled() || !(query.requires_grad() || keys.requires_grad() || values.requires_grad())) return result;
+  const auto node = make_node<SharedAttentionBackward>();
+  node->of = of_;
+  node->partner = partner(backward_);
+  node->number = number;
+  node->action = action_;
+  node->call = std::move(call);
+  node->set_next_edges(torch::autograd::collect_next_edges(query, keys, values));
+  torch::autograd::set_history(result, node);
+  return result;
+}
+
+std::shared_ptr<AttentionPartners> partners_of(const SliceExchange& exchange, const Action& forward, const AttentionRun& of,
+                                               const Plan& plan) {
+  const auto partner = [&](ActionKind kind) -> std::optional<AttentionPartner> {
+    Action pass = forward;
+    pass.kind = kind;
+    const SharedAttention* shared = exchange.of(pass);
+    if (shared == nullptr) return std::nullopt;
+    const Action& giving = shared->slices < 0 ? pass : shared->pass;
+    MeshPlace place = place_of(plan, of.transport->rank());
+    place.position = shared->rank;
+    return AttentionPartner{world_rank(plan, place), shared->slices,
+                            std::min(attentions_of(of, pass.stage), attentions_of(of, shared->pass.stage)), giving.stage,
+                            of.layout->slice_index(giving)};
+  };
+  std::optional<AttentionPartner> forwards = partner(ActionKind::F), backwards = partner(ActionKind::B);
+  if (!forwards && !backwards) return nullptr;
+  return std::make_shared<AttentionPartners>(of, forward.stage, std::move(forwards), std::move(backwards), to_text(forward));
+}
+
+}  // namespace panpipe::exec
