@@ -77,6 +77,7 @@ void make_stages(Lowering& lowering) {
   }
   for (StageInfo& info : lowering.stages)  // R actions of the schedule already recompute everything
     if (info.recompute_apart && info.recompute == Recompute::None) info.recompute = Recompute::Full;
+  make_attention_exchange(lowering);
 }
 
 StageInfo stage_of_slice(const Lowering& lowering, const StageInfo& info, int slice) {
@@ -164,7 +165,6 @@ void begin(Lowering& lowering) {
   for (const int device : plan.devices)
     graph.limits.push_back(memory_limit(lowering.scenario, lowering.scenario.cluster.type_of(device)));
   make_stages(lowering);
-  make_attention_exchange(lowering);
   graph.collectives_run_on = lowering.scenario.collectives_run_on;
   check_split_backward(lowering);
   make_stage_edges(lowering);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string>
 
+#include "costmodel/lowering/peak_memory.hpp"
 #include "costmodel/plan/transfer_semantics.hpp"
 #include "costmodel/scenario/scenario.hpp"
 #include "tests/costmodel/lowering/action_replay.hpp"
@@ -141,6 +142,16 @@ TEST(AttentionExchange, SendsQueriesKeysAndResults) {
   const auto after = [&](const std::string& pass) { return to_text(graph.tasks[test::find_task(graph, pass) + 1].action); };
   EXPECT_EQ(bytes_to("3B0.2", after("3B0.2")), 2 * (kQuery + 2 * kQuery + 2 * kOutput));  // the result and its gradient too
   EXPECT_EQ(bytes_to("0B0.5", after("0B0.5")), 2 * (kQuery + 2 * kQuery));                // gradients of what was sent
+}
+
+// Searches take the memory of ranks without their tasks.
+TEST(AttentionExchange, MemoryWithoutTasksIsThatOfTheTasks) {
+  const Scenario scenario = slim("on");
+  const test::TableCosts costs = attention_units(4);
+  const Plan plan = make_plan(scenario, costs);
+  const TaskGraph graph = lower(scenario, plan, costs);
+  const std::vector<PeakMemory> peaks = peak_memory(scenario, plan, costs);
+  for (int rank = 0; rank < 4; ++rank) EXPECT_EQ(peaks[rank].peak.base(), test::peak_in_order(graph, rank)) << rank;
 }
 
 // Two blocks keep 2 x 2 x kQuery of gradients for each slice. Behind the last of 4 slices those of three wait, and each of the
