@@ -79,8 +79,9 @@ std::string summary(const Schedule& schedule, const ScheduleEvaluation& evaluati
   }
   std::string notes;
   if (evaluation.period)
-    notes = fmt::format("without a flush: a step every {:.12g}; gradients are stale by {}\n", *evaluation.period,
-                        counted(staleness(rolling_of(schedule)), "update"));
+    notes =
+        fmt::format("without a flush: a step every {:.12g}; gradients are stale by {}, and a rank holds {} of the weights\n",
+                    *evaluation.period, counted(staleness(schedule), "update"), counted(weight_versions(schedule), "version"));
   if (schedule.lower_bound) notes += fmt::format("{}\n", fmt::join(schedule.notes, "\n"));
   return fmt::format(
       "{}: legal\n"
@@ -154,6 +155,10 @@ int show_schedule(const Settings& settings) {
   if (settings.json) {
     text = to_json(schedule, problems, evaluation);
   } else if (settings.csv || settings.torch) {
+    if (!settings.torch && rolling_of(schedule) == Rolling::Stale)
+      throw InputError(
+          fmt::format("a CSV holds the rows of one step, which are those of 1f1b: {} goes on without a flush", schedule.name),
+          "name the family in a scenario (schedule: pipedream-2bw), or write --json");
     text = to_csv(schedule, settings.torch);
     if (!problems.empty()) print_note(fault_report(schedule, problems));
   } else if (wants_svg(settings) && evaluation) {

@@ -19,6 +19,10 @@ ScheduleEvaluation evaluate(const Schedule& schedule, const PassCosts& costs, bo
   std::optional<ScheduleEvaluation> result = evaluate_if_it_ends(schedule, costs, split_groups);
   PANPIPE_CHECK(result.has_value(), "only an order that can finish can be evaluated");
   result->period = rolling_period(schedule, costs, split_groups);
+  if (rolling_of(schedule) == Rolling::Stale &&
+      schedule.microbatches < schedule.ranks)  // a step alone does not fill the pipeline
+    result->peak_activations =
+        evaluate_if_it_ends(rolled(schedule, weight_versions(schedule)), costs, split_groups)->peak_activations;
   return *std::move(result);
 }
 

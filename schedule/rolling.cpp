@@ -69,6 +69,23 @@ Row stale_row(const Row& row, int microbatches, bool from_idle, bool drains) {
   return all;
 }
 
+// With more than two versions: the row of all steps is 1F1B's, with an update behind the backwards of each step. R stays before
+// its backward.
+Row row_of_steps(const Schedule& schedule, int rank, int steps) {
+  const Row& one = schedule.order[static_cast<std::size_t>(rank)];
+  const bool recomputes = std::any_of(one.begin(), one.end(), [](const Action& a) { return a.kind == ActionKind::R; });
+  const int all = schedule.microbatches * steps;
+  Row row;
+  int forwards = 0;
+  for (int m = 0; m < all; ++m) {
+    for (; forwards < std::min(all, m + schedule.ranks - rank); ++forwards) row.push_back(pass(ActionKind::F, rank, forwards));
+    if (recomputes) row.push_back(pass(ActionKind::R, rank, m));
+    row.push_back(pass(ActionKind::B, rank, m));
+    if ((m + 1) % schedule.microbatches == 0) row.push_back(update());
+  }
+  return row;
+}
+
 }  // namespace
 
 bool is_stale_family(std::string_view name) { return name == kStaleFamily; }
@@ -80,8 +97,18 @@ Rolling rolling_of(const Schedule& schedule) {
   return updates ? Rolling::Validated : Rolling::None;
 }
 
-int weight_versions(Rolling rolling) { return rolling == Rolling::Stale ? 2 : 1; }
-int staleness(Rolling rolling) { return rolling == Rolling::Stale ? 1 : 0; }
+int versions_needed(int ranks, int microbatches) {
+  return microbatches >= ranks ? 2 : 1 + (ranks - 2 + microbatches) / microbatches;
+}
+
+int weight_versions(const Schedule& schedule) {
+  if (rolling_of(schedule) != Rolling::Stale) return 1;
+  const Row& row = schedule.order.front();
+  const auto updates = std::count_if(row.begin(), row.end(), [](const Action& a) { return a.kind == ActionKind::Opt; });
+  return versions_needed(schedule.ranks, schedule.microbatches / std::max(1, static_cast<int>(updates)));
+}
+
+int staleness(const Schedule& schedule) { return weight_versions(schedule) - 1; }
 
 std::vector<Action> step_row(const Schedule& schedule, int rank, bool from_idle, bool drains) {
   Row row = schedule.order[static_cast<std::size_t>(rank)];
@@ -98,6 +125,10 @@ Schedule rolled(const Schedule& schedule, int steps) {
   all.lower_bound.reset();
   for (int rank = 0; rank < schedule.ranks; ++rank) {
     Row& row = all.order[static_cast<std::size_t>(rank)];
+    if (schedule.microbatches < schedule.ranks && rolling_of(schedule) == Rolling::Stale) {
+      row = row_of_steps(schedule, rank, steps);
+      continue;
+    }
     row.clear();
     for (int step = 0; step < steps; ++step) {
       append(row, step_row(schedule, rank, step == 0, step + 1 == steps), step * microbatches_of_chain(schedule));
@@ -123,7 +154,10 @@ int steps_to_roll(const Schedule& schedule) { return kStepsBefore + steps_in_win
 
 std::optional<double> rolling_period(const Schedule& schedule, const PassCosts& costs, bool split_groups) {
   if (rolling_of(schedule) == Rolling::None) return std::nullopt;
-  const int steps = steps_to_roll(schedule), window = steps_in_window(schedule);
+  // More versions: as many more steps begin from idle ranks and drain.
+  const int versions = weight_versions(schedule), more = std::max(0, versions - 2);
+  const int window = more > 0 ? std::max(schedule.ranks, steps_in_window(schedule)) : steps_in_window(schedule);
+  const int after = kStepsAfter + more, steps = kStepsBefore + more + window + after;
   const Schedule all = rolled(schedule, steps);
   const std::optional<ScheduleEvaluation> evaluation = evaluate_if_it_ends(all, costs, split_groups);
   if (!evaluation) return std::nullopt;
@@ -135,7 +169,7 @@ std::optional<double> rolling_period(const Schedule& schedule, const PassCosts& 
       if (all.order[rank][i].is_compute()) end = evaluation->times[rank][i].second;
       if (all.order[rank][i].kind == ActionKind::Opt) ends.push_back(end);
     }
-    const auto last = static_cast<std::size_t>(steps - kStepsAfter - 1);
+    const auto last = static_cast<std::size_t>(steps - after - 1);
     period = std::max(period, (ends[last] - ends[last - static_cast<std::size_t>(window)]) / window);
   }
   return period;

@@ -26,12 +26,17 @@ enum class Rolling : std::uint8_t {
 Rolling rolling_of(const Schedule& schedule);
 bool is_stale_family(std::string_view name);
 
-// Versions of the weights that a rank holds at a time, and updates that the gradients of a step do not know of yet.
-int weight_versions(Rolling rolling);
-int staleness(Rolling rolling);
+// Versions of the weights with which microbatches of P ranks go on without a flush, M of them in a step. Those of two steps are
+// under way at most where M >= P; else the first of a step begins before ceil((P - 1) / M) steps have ended.
+int versions_needed(int ranks, int microbatches);
+// Versions of the weights that a rank holds at a time, and updates that the gradients of a step do not know of yet: one less. Of
+// one step, or of several in a row.
+int weight_versions(const Schedule& schedule);
+int staleness(const Schedule& schedule);
 
-// A rank's row from one update to the next, without OPT. Microbatch M + m is that of the next step, whose first forwards run in
-// this one; `from_idle`: those of this step did not run in the one before; `drains`: none of the next step run.
+// A rank's row from one update to the next, without OPT, for M >= P. Microbatch M + m is that of the next step,
+// whose first forwards run in this one; `from_idle`: those of this step did not run in the one before; `drains`: none of the next
+// step run.
 std::vector<Action> step_row(const Schedule& schedule, int rank, bool from_idle, bool drains);
 
 // So many steps in a row, as one order: microbatch m of step k is k * M + m (of each chain: its own M), and OPT ends the part of
@@ -39,7 +44,7 @@ std::vector<Action> step_row(const Schedule& schedule, int rank, bool from_idle,
 Schedule rolled(const Schedule& schedule, int steps);
 
 // Steps before the window that is averaged for the period, in it, and in all: the transient from idle ranks, the steps after
-// which the pattern of a ring of P ranks in flight repeats, and the drain.
+// which the pattern of a ring of P ranks in flight repeats, and the drain. For M >= P.
 constexpr int kStepsBefore = 3, kStepsAfter = 1;
 int steps_in_window(const Schedule& schedule);
 int steps_to_roll(const Schedule& schedule);

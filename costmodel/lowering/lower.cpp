@@ -191,7 +191,12 @@ TaskGraph lower_replica(const Scenario& scenario, const Plan& plan, const Loweri
 namespace {
 
 // Several steps in a row, for schedules that roll.
-Plan rolled_plan(const Plan& plan) {
+Plan rolled_plan(const Scenario& scenario, const Plan& plan) {
+  if (weight_versions(plan.schedule) > 2)
+    throw fault_at(scenario, "schedule",
+                   fmt::format("{} with {} versions of the weights is neither predicted nor run: only its order is known",
+                               plan.schedule.name, weight_versions(plan.schedule)),
+                   "take as many microbatches as ranks, and versions 2");
   Plan all = plan;
   all.schedule = rolled(plan.schedule, steps_to_roll(plan.schedule));
   return all;
@@ -199,7 +204,7 @@ Plan rolled_plan(const Plan& plan) {
 
 TaskGraph lower_joined(const Scenario& scenario, const Plan& one, const LoweringCosts& costs, Joined joined) {
   const bool rolls = rolling_of(one.schedule) != Rolling::None;
-  const std::optional<Plan> several = rolls ? std::optional(rolled_plan(one)) : std::nullopt;
+  const std::optional<Plan> several = rolls ? std::optional(rolled_plan(scenario, one)) : std::nullopt;
   const Plan& plan = several ? *several : one;
   const std::vector<int> like = like_replicas(scenario, plan, costs);
   if (std::all_of(like.begin(), like.end(), [](int replica) { return replica == 0; }))

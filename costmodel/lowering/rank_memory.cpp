@@ -175,7 +175,7 @@ RankMemory rank_memory(const Lowering& lowering, const MemoryModel& model, int r
   const Bytes buffers = model.hand_over_buffers(
       model.buffers_every_edge() ? boundaries_by_edge(lowering, rank) : rank_boundaries(lowering, rank), schedule.splits);
   RankMemory memory;
-  const int more = weight_versions(rolling_of(schedule)) - 1;  // of the weights that are trained
+  const int more = weight_versions(schedule) - 1;  // of the weights that are trained
   memory.parts.push_back({MemoryUse::Parameters, whole(state.parameters(held) + more * state.parameters(held.trained()))});
   if (round) memory.parts.back().bytes += travelling_buffers(lowering);
   // Gradients of streamed weights are the passes' own.

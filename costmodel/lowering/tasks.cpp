@@ -91,7 +91,7 @@ class RankTasks {
     if (updated_ < 0 || steps_ended_ == 0 || action.kind != ActionKind::F) return -1;
     const Schedule& schedule = lowering_.plan.schedule;
     const int of_step = microbatches_of_chain(schedule, lowering_.steps);
-    if (action.microbatch / of_step < steps_ended_ + staleness(rolling_of(schedule))) return -1;
+    if (action.microbatch / of_step < steps_ended_ + staleness(schedule)) return -1;
     return std::exchange(updated_, -1);
   }
 

@@ -76,7 +76,7 @@ void add_rolling(const Schedule& schedule, std::vector<std::string>& all) {
   const Rolling rolling = rolling_of(schedule);
   if (rolling == Rolling::None) return;
   all.emplace_back("no measured run without a flush between steps was compared");
-  if (staleness(rolling) > 0)
+  if (staleness(schedule) > 0)
     all.push_back(fmt::format(
         "the gradients of {} are stale by one update: it trains something else than a schedule with a flush", schedule.name));
 }

@@ -32,7 +32,7 @@ Prediction predict(const TaskGraph& graph, const Scenario& scenario, const Plan&
   Prediction prediction;
   prediction.timeline = engine(graph, scenario.cluster);
   Metrics& figures = prediction.metrics = metrics(prediction.timeline);
-  figures.staleness = staleness(rolling_of(plan.schedule));
+  figures.staleness = staleness(plan.schedule);
   prediction.terms = terms_of(graph, figures, figures.step_time_s);
   prediction.traits = traits_on_idle_links(graph, scenario, plan);
   state_evidence(figures, scenario, prediction.traits);
@@ -45,7 +45,7 @@ EstimatedStep estimated_step(const TaskGraph& graph, const Scenario& scenario, c
   EstimatedStep step;
   step.times = estimate_times(graph, true);
   step.metrics = step_metrics(graph, step.times, TimelineKind::Estimated);
-  step.metrics.staleness = staleness(rolling_of(plan.schedule));
+  step.metrics.staleness = staleness(plan.schedule);
   step.traits = traits_of(scenario, plan, sensitivity_of(graph, step.times));
   state_evidence(step.metrics, scenario, step.traits);
   state_run(step.metrics, graph, scenario);

@@ -163,12 +163,13 @@ constexpr std::pair<std::string_view, std::string_view> kOptionMeanings[] = {
     {"loop_batch", "microbatches of a turn"},
     {"prefetch", "forwards that a rank runs ahead, for all ranks or one by one"},
     {"execution", "`loop`, `breadth-first` or `pipeless`"},
-    {"memory", "limit of the search in activations of a microbatch"},
+    {"memory", "limit of the search in activations of a microbatch; of auto-memory also one for each rank"},
     {"effort", "per cent of the search's work"},
     {"base", "the family whose activations are placed, with options behind colons; `auto` tries three"},
     {"forward_slots", "parts of a forward before the one that turns a microbatch round"},
     {"round", "microbatches that a slot runs before the next one"},
     {"backward_slots", "parts of a backward, the first of which turns a microbatch round"},
+    {"versions", "of the weights that a rank holds"},
     {"ways", "of activations that leave: `recompute`, `offload` or `both`"},
 };
 

@@ -14,6 +14,7 @@
 #include "planner/auto/unit_sums.hpp"
 #include "planner/family_form.hpp"
 #include "planner/schedule_choice.hpp"
+#include "schedule/rolling.hpp"
 
 namespace panpipe::planner {
 namespace {
@@ -41,7 +42,20 @@ int stated_family(const ScheduleRequest& request) {
   return known >= 0 && plain && !forms()[known].last() ? known : form_named("");
 }
 
+// A family whose gradients are stale trains something else than the others of a list.
+void refuse_stale_choice(const Scenario& scenario) {
+  const Node* list = scenario.document ? scenario.document->find("schedule") : nullptr;
+  if (list == nullptr || list->kind != NodeKind::Sequence) return;
+  for (const NodePtr& item : list->items)
+    if (is_stale_family(item->text))
+      throw fault_at(scenario, "schedule",
+                     fmt::format("{} changes what is trained, because its gradients are stale: no search chooses it among others",
+                                 item->text),
+                     fmt::format("state it alone, as in 'schedule: {}', or take it out of the list", item->text));
+}
+
 void choose_schedule(const Scenario& scenario, Space& space) {
+  refuse_stale_choice(scenario);
   const bool open = is_open(scenario, "schedule");
   for (std::size_t f = 0; open && f < forms().size(); ++f)
     if (forms()[f].placement != StagePlacement::Opaque && may_choose(scenario, forms()[f].name))

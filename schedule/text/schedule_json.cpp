@@ -35,9 +35,9 @@ std::string to_json(const Schedule& schedule, const std::vector<ScheduleProblem>
   field("bubble_step", &ScheduleEvaluation::bubble_step);
   field("bubble_span", &ScheduleEvaluation::bubble_span);
   field("peak_activations", &ScheduleEvaluation::peak_activations);
-  if (const Rolling rolling = rolling_of(schedule); rolling != Rolling::None) {
+  if (rolling_of(schedule) != Rolling::None) {
     out.field("period", evaluation ? evaluation->period : std::nullopt);
-    out.field("staleness", staleness(rolling)).field("weight_versions", weight_versions(rolling));
+    out.field("staleness", staleness(schedule)).field("weight_versions", weight_versions(schedule));
   }
   if (schedule.lower_bound) {
     const double bound = *schedule.lower_bound;

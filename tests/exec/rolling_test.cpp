@@ -165,6 +165,14 @@ TEST(TwoVersions, RefusesWhatDividesTheWeights) {
             std::string::npos);
 }
 
+TEST(TwoVersions, RefusesFewerMicrobatchesThanRanks) {
+  const Folder folder;
+  const std::string file = folder.write("s.yaml", scenario_of(3, 2, kPlain));
+  EXPECT_NE(
+      run_threads(file, quiet(file, 1)).error().find("pipedream-2bw with as many microbatches in a step as ranks: 3, not 2"),
+      std::string::npos);
+}
+
 // --- updates that are checked later ---
 
 // The same run with and without post-validation ends with the same bits, however often the update is taken back.

@@ -45,7 +45,8 @@ FORMS = {
         "workload={config: {}}",
     ],
     "schedule": [
-        f"schedule.name={name}" for name in ("interleaved-1f1b", "pfeife", "slimpipe", "zb-auto", "auto-memory", "roundpipe")
+        f"schedule.name={name}"
+        for name in ("interleaved-1f1b", "pfeife", "slimpipe", "zb-auto", "auto-memory", "roundpipe", "pipedream-2bw")
     ]
     + ["schedule={csv: x}"],
     "optimizer": ["optimizer={name: adamw}", "optimizer={name: momentum}"],

@@ -96,6 +96,21 @@ TEST(AutoMemory, RecomputeFillsWaits) {
   EXPECT_DOUBLE_EQ(step("auto-memory", 2, 3, line, {}), 12);
 }
 
+// Ranks with less room hold less; a list of equal limits is one limit.
+TEST(AutoMemory, ALimitForEachRank) {
+  const ScheduleOptions uneven = {{"base", "zb-v-auto"}, {"memory", "1,4,2,6"}, {"ways", "both"}, {"effort", "20"}};
+  const std::vector<int> limits = {1, 4, 2, 6};
+  const ScheduleEvaluation evaluation = evaluate(make_schedule("auto-memory", 4, 8, uneven), {});
+  for (std::size_t r = 0; r < limits.size(); ++r) EXPECT_LE(evaluation.peak_activations[r], limits[r]) << r;
+  EXPECT_LT(evaluation.makespan, step("auto-memory", 4, 8, within(1, "zb-v-auto", "both"), {}));
+  const auto order = [](const char* memory) {
+    return make_schedule("auto-memory", 4, 8, {{"memory", memory}, {"base", "1f1b"}, {"effort", "5"}}).order;
+  };
+  EXPECT_EQ(order("2,2,2,2"), order("2"));
+  EXPECT_EQ(test::fault_of([&] { order("2,2"); }),
+            "error: option 'memory' of schedule auto-memory lists the limits of 2 ranks, but there are 4");
+}
+
 // PipeOffload's own orders at their own memory, where a copy takes as long as a forward and where it takes twice that.
 TEST(AutoMemory, NeverLongerThanPipeOffload) {
   for (const double copy : {1.0, 2.0})

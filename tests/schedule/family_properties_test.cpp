@@ -38,7 +38,7 @@ std::vector<Promise> promises() {
       {"gpipe", {}, 1, 2, always, [](const Size& s, int) { return s.m; }},
       // Rank r forwards P-1-r ahead, and one more before its first backward.
       {"1f1b", {}, 1, 2, always, [](const Size& s, int r) { return std::min(s.m, s.p - r); }},
-      {"pipedream-2bw", {}, 1, 2, [](const Size& s) { return s.m >= s.p; }, [](const Size& s, int r) { return s.p - r; }},
+      {"pipedream-2bw", {}, 1, 2, [](const Size& s) { return s.m + 1 >= s.p; }, [](const Size& s, int r) { return s.p - r; }},
       {"kfkb", {{"group", "3"}}, 1, 2, always, [](const Size& s, int r) { return std::min(s.m, 3 * (s.p - r)); }},
       {"interleaved-1f1b",
        {},

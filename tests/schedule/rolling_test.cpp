@@ -129,14 +129,67 @@ TEST(Rolling, OneUpdateEndsARow) {
   EXPECT_EQ(text_of(rolled(twice, 2).order[0]), text_of(rolled(once, 2).order[0]));
 }
 
-TEST(Rolling, RefusesWhatNeedsMoreVersions) {
-  try {
-    make_schedule("pipedream-2bw", 4, 3);
-    FAIL();
-  } catch (const InputError& error) {
-    EXPECT_NE(std::string(error.what()).find("two versions of the weights, which is enough with as many microbatches"),
-              std::string::npos);
-  }
+ScheduleOptions versions(int number) { return {{"versions", std::to_string(number)}}; }
+
+// One microbatch a step is PipeDream's: rank 0 runs P forwards before the first update, whose weights the forward behind it could
+// read first. All ranks read version t - (P - 1) then.
+TEST(Rolling, FewMicrobatchesTakeMoreVersions) {
+  const Schedule one = make_schedule("pipedream-2bw", 3, 1, versions(3));
+  EXPECT_EQ(weight_versions(one), 3);
+  EXPECT_EQ(staleness(one), 2);
+  const Schedule all = rolled(one, 4);
+  EXPECT_EQ(text_of(all.order[0]), "0F0 0F1 0F2 0B0 OPT 0F3 0B1 OPT 0B2 OPT 0B3 OPT");
+  EXPECT_EQ(text_of(all.order[2]), "2F0 2B0 OPT 2F1 2B1 OPT 2F2 2B2 OPT 2F3 2B3 OPT");
+  EXPECT_EQ(weight_versions(all), 3);  // of several steps in a row too
+  EXPECT_EQ(evaluate(one, {}).peak_activations, (std::vector<int>{3, 2, 1}));
+  // The first forward of step t on rank 0 is number t M; P - 1 backwards before it are open, those of ceil((P - 1) / M) steps.
+  EXPECT_EQ(versions_needed(8, 1), 8);
+  EXPECT_EQ(versions_needed(8, 3), 4);
+  EXPECT_EQ(versions_needed(8, 7), 2);
+  EXPECT_EQ(versions_needed(8, 8), 2);
+  // Equal stages wait for nothing, whatever the number of versions: M (F + I + W) each.
+  for (const auto& [p, m] : {std::pair{4, 1}, {4, 2}, {4, 3}, {8, 3}, {16, 1}})
+    EXPECT_DOUBLE_EQ(*evaluate(make_schedule("pipedream-2bw", p, m, versions(versions_needed(p, m))), {}).period, 3.0 * m);
+}
+
+// No update may come later than the first forward that has to read it, on any rank: of step t that is update t - k + 1.
+TEST(Rolling, VersionsSuffice) {
+  for (int p = 1; p <= 9; ++p)
+    for (int m = 1; m <= 10; ++m) {
+      const int k = versions_needed(p, m), steps = 12;
+      const Schedule all = rolled(make_schedule("pipedream-2bw", p, m, versions(k)), steps);
+      int slack = steps;
+      for (const Row& row : all.order) {
+        int updates = 0;
+        for (const Action& a : row) {
+          if (a.kind == ActionKind::Opt) ++updates;
+          if (a.kind == ActionKind::F) slack = std::min(slack, updates - (a.microbatch / m - k + 1));
+        }
+        EXPECT_EQ(updates, steps);
+      }
+      EXPECT_GE(slack, 0) << p << " " << m;
+      EXPECT_TRUE(slack == 0 || p == 1) << p << " " << m;  // with one less there would be such a forward
+    }
+}
+
+TEST(Rolling, OneVersionTakesTheFlush) {
+  const Schedule one = make_schedule("pipedream-2bw", 4, 8, versions(1));
+  EXPECT_EQ(rolling_of(one), Rolling::None);
+  EXPECT_EQ(one.order, make_schedule("1f1b", 4, 8).order);
+}
+
+TEST(Rolling, RefusesOtherNumbersOfVersions) {
+  const auto fault = [](int ranks, int microbatches, int number) {
+    try {
+      make_schedule("pipedream-2bw", ranks, microbatches, versions(number));
+    } catch (const InputError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_NE(fault(4, 2, 2).find("holds 3 versions of the weights, not 2: state versions=3, or take 4 microbatches for 2"),
+            std::string::npos);
+  EXPECT_NE(fault(4, 8, 3).find("holds 2 versions of the weights, not 3: state versions=2"), std::string::npos);
   EXPECT_THROW(make_schedule("pipedream-2bw", 2, 4, {{"post_validation", "true"}}), InputError);
 }
 

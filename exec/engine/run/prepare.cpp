@@ -116,6 +116,14 @@ void check_exchange(const PreparedRun& run) {
   }
 }
 
+void check_rolling(const Scenario& scenario, const Plan& plan) {
+  if (rolling_of(plan.schedule) != Rolling::Stale || plan.microbatches >= plan.pipeline) return;
+  throw fault_at(scenario, "batch.microbatches",
+                 fmt::format("the executor runs {} with as many microbatches in a step as ranks: {}, not {}", plan.schedule.name,
+                             plan.pipeline, plan.microbatches),
+                 fmt::format("take {} microbatches, or another schedule", plan.pipeline));
+}
+
 // ZeRO 2 and 3: who holds which part.
 void divide_parameters(PreparedRun& run) {
   const Scenario& scenario = run.experiment.scenario;
