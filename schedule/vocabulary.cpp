@@ -111,6 +111,8 @@ bool lies_in_loop(const Schedule& schedule) {
 
 }  // namespace
 
+std::span<const std::string_view> vocabulary_families() { return kFamiliesOfShares; }
+
 const std::vector<std::pair<std::string_view, std::string_view>>& vocabulary_options() {
   static const std::vector<std::pair<std::string_view, std::string_view>> options = {{kVocabulary, "whole"}, {kBarriers, "1"}};
   return options;

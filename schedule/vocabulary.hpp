@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -17,6 +18,9 @@
 #include "schedule/schedule.hpp"
 
 namespace panpipe {
+
+// The families in which it may be cut.
+std::span<const std::string_view> vocabulary_families();
 
 // The options of every family that may cut the vocabulary, and their defaults.
 const std::vector<std::pair<std::string_view, std::string_view>>& vocabulary_options();
@@ -42,6 +46,9 @@ enum class VocabularyExchange : std::uint8_t {
   Embedding,          // the sum of the ranks' rows
 };
 constexpr std::size_t kVocabularyExchanges = static_cast<std::size_t>(VocabularyExchange::Embedding) + 1;
+
+// The pass that an exchange serves, for its name in timelines.
+ActionKind served_pass(VocabularyExchange exchange);
 
 struct VocabularyTurn {
   VocabularyExchange exchange{};

@@ -47,6 +47,19 @@ class ReadyTimes {
 
 }  // namespace
 
+ActionKind served_pass(VocabularyExchange exchange) {
+  switch (exchange) {
+    case VocabularyExchange::Hidden:
+      return ActionKind::S;
+    case VocabularyExchange::EmbeddingGradient:
+      return ActionKind::G;
+    case VocabularyExchange::Embedding:
+      return ActionKind::E;
+    default:
+      return ActionKind::T;
+  }
+}
+
 // All that an exchange needs has ended, on every rank, when it is ready; whatever stands behind it on the lane is ready no
 // earlier. So a rank that runs each exchange before the first action that starts after it is ready waits for no one who waits for
 // it.

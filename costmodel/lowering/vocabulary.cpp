@@ -115,20 +115,6 @@ std::int32_t turn_producer(Lowering& lowering, const VocabularyTurn& turn, int r
   }
 }
 
-// The pass that an exchange serves, for its name in timelines.
-ActionKind served_pass(VocabularyExchange exchange) {
-  switch (exchange) {
-    case VocabularyExchange::Hidden:
-      return ActionKind::S;
-    case VocabularyExchange::EmbeddingGradient:
-      return ActionKind::G;
-    case VocabularyExchange::Embedding:
-      return ActionKind::E;
-    default:
-      return ActionKind::T;
-  }
-}
-
 }  // namespace
 
 void make_vocabulary(Lowering& lowering) {

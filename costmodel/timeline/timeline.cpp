@@ -106,7 +106,9 @@ class SpanMaker {
     if (task.kind == TaskKind::Offload) span.bytes = task.give;
     if (task.kind == TaskKind::Reload) span.bytes = task.take;
     if (task.flow >= 0) {
-      span.label = collective_label(flow(task.flow).cost.kind);
+      const CollectiveKind kind = flow(task.flow).cost.kind;
+      const bool broadcast = task.lane == Lane::Vocabulary && kind == CollectiveKind::AllGather;  // priced as that
+      span.label = broadcast ? "broadcast" : collective_label(kind);
       span.bytes = flow(task.flow).cost.bytes;
       span.alone = to_duration(flow(task.flow).latency + flow(task.flow).transfer);
     }

@@ -15,6 +15,7 @@
 #include "base/error.hpp"
 #include "exec/engine/stage/scalar_types.hpp"
 #include "exec/engine/tensor_parallel_shards.hpp"
+#include "exec/engine/vocabulary_parts.hpp"
 #include "exec/engine/weights/published_weights.hpp"
 
 namespace panpipe::exec {
@@ -164,12 +165,13 @@ SeededParameters::SeededParameters(const OperatorGraph& graph, const StageLayout
                                    std::uint64_t seed, bool masters, at::Device device, int device_of_position,
                                    const PublishedWeights* weights, ParameterPlacement* placement)
     : graph_(&graph), placement_(placement) {
-  const auto made = [&](const Tensor& tensor) {
+  const auto made = [&](const Tensor& tensor, int ranks_of_rows) {
     if (const auto own = value_of_the_rank(tensor, device_of_position % graph.degrees.tensor)) return *own;
     Tensor whole = tensor;
     whole.shape = whole_shape(tensor);
     const at::Tensor values = weights != nullptr && weights->holds(tensor) ? weights->read(tensor).to(scalar_type(tensor.dtype))
                                                                            : initial_value(whole, seed);
+    if (ranks_of_rows > 1) return rows_of_rank(tensor, values, stages.front(), ranks_of_rows);
     return shard_of(tensor, values, device_of_position, graph.degrees);
   };
   for (const int stage : stages) {
@@ -178,7 +180,9 @@ SeededParameters::SeededParameters(const OperatorGraph& graph, const StageLayout
       const Tensor& tensor = graph.tensors[root];
       auto& kept = tensor.role == TensorRole::Parameter ? trained_ : buffers_;
       if (kept.count(root)) continue;
-      at::Tensor value = tensor.stored >= 0 ? stored_value(graph, tensor) : made(tensor);
+      const auto cut = layout.vocabulary.find(root);
+      const int ranks_of_rows = cut == layout.vocabulary.end() ? 1 : cut->second;
+      at::Tensor value = tensor.stored >= 0 ? stored_value(graph, tensor) : made(tensor, ranks_of_rows);
       if (tensor.role == TensorRole::Parameter) {
         // Gradients and optimizer state are contiguous; stored values need not be.
         value = value.contiguous().to(device);
@@ -186,7 +190,7 @@ SeededParameters::SeededParameters(const OperatorGraph& graph, const StageLayout
         if (masters && value.element_size() == 2) {
           Tensor wide = tensor;
           wide.dtype = DType::Float32;
-          master = tensor.stored >= 0 ? value.to(at::kFloat) : made(wide).to(device);
+          master = tensor.stored >= 0 ? value.to(at::kFloat) : made(wide, ranks_of_rows).to(device);
         }
         const auto bytes = static_cast<std::int64_t>(value.nbytes());
         if (placement == nullptr || !placement->place(root, value, master)) own_bytes_ += bytes;

@@ -13,6 +13,7 @@
 #include "costmodel/plan/stage_links.hpp"
 #include "costmodel/workload/operands.hpp"
 #include "costmodel/workload/unit_edges.hpp"
+#include "costmodel/workload/vocabulary_apart.hpp"
 #include "schedule/rolling.hpp"
 #include "schedule/walk.hpp"
 
@@ -49,10 +50,10 @@ void find_operators(const OperatorGraph& graph, const Plan& plan, StageLayout& l
 // The stages of one forward path, over which all operators are divided; or once more over those that run its backward.
 struct Cover {
   std::vector<int> stages;
-  std::vector<int> of_operator, of_unit;  // -1: no operator
+  std::vector<int> of_operator, of_unit;  // -1: no operator, or of a vocabulary that all ranks share
 
   Cover(const OperatorGraph& graph, const StageLayout& layout, std::vector<int> of)
-      : stages(std::move(of)), of_operator(graph.operators.size()), of_unit(graph.operators.back().unit + 1, -1) {
+      : stages(std::move(of)), of_operator(graph.operators.size(), -1), of_unit(graph.operators.back().unit + 1, -1) {
     for (const int s : stages)
       for (int op = layout.stages[s].first_operator; op < layout.stages[s].end_operator; ++op) {
         of_operator[op] = s;
@@ -69,6 +70,7 @@ class ChainLayout {
   void add_operands(const Cover& cover) {
     for (std::size_t index = 0; index < graph_.operators.size(); ++index) {
       const int here = cover.of_operator[index];
+      if (here < 0) continue;
       for_each_operand(graph_.operators[index], [&](int tensor) {
         const Tensor& value = graph_.tensors[tensor];
         if (value.role == TensorRole::Input) {
@@ -96,6 +98,8 @@ class ChainLayout {
       layout_.most_tensors = std::max(layout_.most_tensors, static_cast<int>(message.tensors.size()));
     }
   }
+
+  void add_output(int stage, int tensor) { outputs_[stage].insert(tensor); }
 
   void finish(const std::vector<int>& stages) {
     for (const int number : stages) {
@@ -130,7 +134,7 @@ std::vector<Crossing> handed_back(const std::vector<UnitEdge>& edges, const Cove
   return found;
 }
 
-// The inputs and messages of the stages of one forward path, which contain all operators.
+// The inputs and messages of the stages of one forward path, which contain all operators but those of a vocabulary apart.
 void lay_out_chain(const OperatorGraph& graph, const std::vector<UnitEdge>& edges, const std::vector<int>& chain, int number,
                    StageLayout& layout) {
   std::vector<int> forward, backward;
@@ -153,8 +157,11 @@ void lay_out_chain(const OperatorGraph& graph, const std::vector<UnitEdge>& edge
     made.add_messages(gradients, false, true);
   }
   const int loss_stage = cover.of_operator[graph.tensors[graph.loss].producer];
-  if (number == 0) layout.loss_stage = loss_stage;
-  layout.stages[loss_stage].has_loss = true;
+  if (loss_stage >= 0)
+    layout.stages[loss_stage].has_loss = true;
+  else
+    made.add_output(chain.back(), vocabulary_tensors(graph).hidden);
+  if (number == 0) layout.loss_stage = loss_stage < 0 ? chain.back() : loss_stage;
   made.finish(chain);
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -62,6 +63,9 @@ struct StageLayout {
   int steps_under_way = 1;           // whose passes may be under way at a time: 2 without a flush between steps
   std::vector<int> cut;              // if sequences are cut, by the schedule or over ranks: per graph tensor, as in SliceGraph
   int chains = 1;
+  // Of a vocabulary that is cut over the ranks of the pipeline (vocabulary_parts.hpp): the parameters of which each holds as many
+  // rows, by root, and the number of these ranks. Empty: stages hold them whole.
+  std::map<int, int> vocabulary;
 
   // Each path numbers its microbatches from 0, in steps in a row too; the step's samples are assigned to the paths in order.
   int microbatches_of_chain() const { return microbatches / chains; }

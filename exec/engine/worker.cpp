@@ -73,6 +73,7 @@ Worker::Worker(const OperatorGraph& graph, const Plan& plan, const StageLayout& 
     of_length_.push_back(std::make_unique<FirstOfSequence>(parameters, *length.graph));
   for (std::size_t s = 0; s < layout.stages.size(); ++s)
     if (plan.schedule.stage_to_rank[s] == position) make_stage(static_cast<int>(s), own_parts_ ? *own_parts_ : parameters);
+  vocabulary_ = vocabulary_of(parameters);
   if (options_.update_stands) ahead_ = forwards_ahead(plan.schedule, layout);
   for (int step = 0; step < layout.steps_under_way; ++step)
     for (const Action& action : row_of_step(plan.schedule, position, step, true, true).order)
@@ -117,6 +118,23 @@ CallContext Worker::context_of(const Action& action, std::int64_t draws, std::sh
   context.version = std::max<std::int64_t>(0, step_and_microbatch(row_, action, step_).first - 1);
   if (!options_.lengths.empty()) context.samples = &options_.lengths[panpipe::at(length_of(action))].samples;
   return context;
+}
+
+std::unique_ptr<VocabularyParts> Worker::vocabulary_of(const ParameterStore& parameters) {
+  if (plan_.schedule.vocabulary_barriers == 0) return nullptr;
+  return std::make_unique<VocabularyParts>(
+      graph_, plan_, parameters, transport_, options_.device, options_.deadline, spans_,
+      [this](int input, int microbatch) {
+        return feed_.on_device(data_(input, sample_of({.kind = ActionKind::S, .stage = position_, .microbatch = microbatch})));
+      },
+      [this](const Action& action, const at::Tensor& loss) { note_loss(action, 1, loss); });
+}
+
+VocabularyParts* Worker::before_first(const Action& action) const {
+  return action.stage == plan_.schedule.chains.front().front() ? vocabulary_.get() : nullptr;
+}
+VocabularyParts* Worker::behind_last(const Action& action) const {
+  return action.stage == plan_.schedule.chains.front().back() ? vocabulary_.get() : nullptr;
 }
 
 // Microbatches over all steps and replicas.
@@ -168,6 +186,8 @@ std::vector<at::Tensor> Worker::take_inputs(const Action& action, std::int64_t s
   const std::vector<int>& inputs = stage_of(action).inputs();
   const OperatorGraph& graph = graph_of(action);
   std::vector<at::Tensor> values = messages_.take_inputs(action, inputs);
+  if (VocabularyParts* parts = before_first(action))
+    values[position_in(inputs, parts->tensors().embedded)] = parts->embedded(action.microbatch);
   begin_work(*running_);
   for (const int input : layout_.stages[action.stage].data) {
     const at::Tensor whole =
@@ -194,14 +214,15 @@ Steps Worker::forward(const Action& action) {
   const auto give = [this, action, &stage, leaves](const std::vector<at::Tensor>& outputs) {
     messages_.give_outputs(action, stage.outputs(), outputs);
     if (leaves) stage.forget(layout_.slice_index(action));
-    if (layout_.stages[action.stage].has_loss) note_loss(action, outputs);
+    if (VocabularyParts* parts = behind_last(action))
+      parts->give_hidden(action.microbatch, outputs[position_in(stage.outputs(), parts->tensors().hidden)]);
+    if (layout_.stages[action.stage].has_loss)
+      note_loss(action, loss_share(action), outputs[position_in(stage.outputs(), graph_.loss)]);
   };
   return stage.forward(layout_.slice_index(action), context, drop || leaves, take, give);
 }
 
-void Worker::note_loss(const Action& action, const std::vector<at::Tensor>& outputs) {
-  const at::Tensor& value = outputs[position_in(stage_of(action).outputs(), graph_.loss)];
-  const double share = loss_share(action);
+void Worker::note_loss(const Action& action, double share, const at::Tensor& value) {
   if (share == 0) return;  // a slice without a label that counts: the mean over none of them is no number
   // A host on its own reads it at once; it would wait for a GPU, in every microbatch.
   if (options_.device.is_cpu()) return report_loss(action, share, value.item<double>(), *result_);
@@ -235,6 +256,8 @@ Steps Worker::backward(const Action& action) {
       action.kind, layout_.slice_index(action),
       [this, action, &stage] {
         std::vector<at::Tensor> gradients = messages_.take_gradients(action, stage.outputs());
+        if (VocabularyParts* parts = behind_last(action))
+          gradients[position_in(stage.outputs(), parts->tensors().hidden)] = parts->hidden_gradient(action.microbatch);
         begin_work(*running_);
         if (layout_.stages[action.stage].has_loss) {
           const Tensor& loss = graph_.tensors[graph_.loss];
@@ -246,6 +269,8 @@ Steps Worker::backward(const Action& action) {
       },
       [this, action, &stage](const std::vector<at::Tensor>& gradients) {
         messages_.give_gradients(action, stage.inputs(), gradients);
+        if (VocabularyParts* parts = before_first(action))
+          parts->give_embedding_gradient(action.microbatch, gradients[position_in(stage.inputs(), parts->tensors().embedded)]);
       });
 }
 
@@ -292,6 +317,15 @@ Worker::Running Worker::prepare(std::size_t index) {
     case ActionKind::Reload:
       running.steps = copy(action);
       break;
+    case ActionKind::E:
+    case ActionKind::S:
+    case ActionKind::T:
+    case ActionKind::G:
+      running.steps = {[this, action] {
+        begin_work(*running_);
+        vocabulary_->run(action, options_.loss_scale);
+      }};
+      break;
     default:
       break;  // sends and receives follow from the data
   }
@@ -310,7 +344,7 @@ void Worker::end_work(Running& running) {
 }
 
 void Worker::run_step(Running& running) {
-  const bool first = running.next == 0, computes = running.action.is_compute();
+  const bool first = running.next == 0, computes = running.action.is_compute() || running.action.is_vocabulary();
   const bool starts_at_once = running.action.kind == ActionKind::W ||
                               (running.action.kind == ActionKind::R && layout_.stages[running.action.stage].runs_forward);
   const auto parked = parked_.find(key_of(running.action));
@@ -399,6 +433,7 @@ StepResult Worker::run(std::int64_t step_index, bool drains) {
   result.started = spans_.started();
   if (copies_) copies_->refresh();
   bool asked = ahead_.empty();
+  if (vocabulary_) vocabulary_->begin_step();
   for (std::size_t first = 0; first < order.size();) {
     if (!asked && first >= ahead_[static_cast<std::size_t>(position_)]) {
       asked = true;
@@ -410,9 +445,12 @@ StepResult Worker::run(std::int64_t step_index, bool drains) {
     }
     const std::size_t members = std::min<std::size_t>(std::max<std::size_t>(1, order[first].group_size), order.size() - first);
     for (std::size_t a = first; a < std::min(first + members - 1 + ahead, order.size()); ++a) messages_.post(order[a]);
+    if (vocabulary_) vocabulary_->before(first);
     run_cell(first, members);
+    if (vocabulary_) vocabulary_->after();
     first += members;
   }
+  if (vocabulary_) vocabulary_->finish();
   action_ = "the end of the step, waiting for its sends to be taken";
   if (drains) messages_.finish();
   action_ = "the end of the step";

@@ -29,6 +29,7 @@
 #include "exec/engine/stage_messages.hpp"
 #include "exec/engine/step_row.hpp"
 #include "exec/engine/transport/transport.hpp"
+#include "exec/engine/vocabulary_parts.hpp"
 
 namespace panpipe::exec {
 
@@ -124,13 +125,17 @@ class Worker {
   std::vector<at::Tensor> take_inputs(const Action& action, std::int64_t sample);
   Steps backward(const Action& action);
   Steps copy(const Action& action);
+  std::unique_ptr<VocabularyParts> vocabulary_of(const ParameterStore& parameters);
+  // The vocabulary's exchanges with the first stage and with the last; nullptr for other stages.
+  VocabularyParts* before_first(const Action& action) const;
+  VocabularyParts* behind_last(const Action& action) const;
   bool can_weave(std::size_t first, std::size_t members) const;
   void run_cell(std::size_t first, std::size_t members);
   void forget_forwards(StepResult& result);
   void run_step(Running& running);
   void begin_work(Running& running);
   void end_work(Running& running);
-  void note_loss(const Action& action, const std::vector<at::Tensor>& outputs);
+  void note_loss(const Action& action, double share, const at::Tensor& value);
   void report_loss(const Action& action, double share, double value, StepResult& result);
 
   const OperatorGraph& graph_;
@@ -153,6 +158,7 @@ class Worker {
   std::unique_ptr<WeightCopies> copies_;                    // nullptr without autocast
   std::vector<std::unique_ptr<ParameterStore>> of_length_;  // per length but the first
   std::map<std::pair<int, int>, std::unique_ptr<SegmentedStage>> stages_;  // by (stage, length)
+  std::unique_ptr<VocabularyParts> vocabulary_;                            // nullptr: stages hold it whole
   // The row of the current step, and the place of each entry in the plan's. Where passes of two steps are under way, microbatches
   // of odd steps are numbered behind those of even ones.
   StepRow row_;

@@ -45,8 +45,13 @@ double Worker::evaluate(std::int64_t round, const DataSource& data) {
   const std::int64_t first_sample = std::exchange(options_.first_sample, 0), step = std::exchange(step_, round);
   row_ = {};
   std::vector<Action> order;
-  for (const Action& action : plan_.schedule.order[position_])
-    if (action.kind == ActionKind::F) order.push_back(action);
+  std::vector<std::size_t> in_plan;
+  for (std::size_t index = 0; index < plan_.schedule.order[position_].size(); ++index) {
+    const Action& action = plan_.schedule.order[position_][index];
+    if (action.kind != ActionKind::F && action.kind != ActionKind::E && action.kind != ActionKind::S) continue;
+    order.push_back(action);
+    in_plan.push_back(index);
+  }
   const auto ahead = static_cast<std::size_t>(std::max(1, options_.receives_ahead));
   std::vector<std::shared_ptr<const SequenceSlice>> slices;  // later slices attend to earlier ones
   std::vector<std::pair<at::Tensor, double>> losses;         // with their shares; read when the passes are over
@@ -57,12 +62,19 @@ double Worker::evaluate(std::int64_t round, const DataSource& data) {
   transport_.settle(options_.device, options_.deadline, "the start of an evaluation");
   spans_.begin(order.size() * (1 + layout_.messages.size()) + 64);
   if (copies_) copies_->refresh();
+  if (vocabulary_) vocabulary_->begin_step(true);
   for (std::size_t a = 0; a < order.size(); ++a) {
     for (std::size_t next = a; next < std::min(a + ahead, order.size()); ++next) messages_.post(order[next]);
     const Action& action = order[a];
-    SegmentedStage& stage = stage_of(action);
     action_ = to_text(action);
     transport_.set_action(fmt::format("{} of an evaluation", action_));
+    if (vocabulary_) vocabulary_->before(in_plan[a]);
+    if (action.is_vocabulary()) {
+      vocabulary_->run(action, 1);
+      vocabulary_->after();
+      continue;
+    }
+    SegmentedStage& stage = stage_of(action);
     groups_.set_action(action);
     slices.push_back(slice_of(action));
     const std::int64_t sample = sample_of(action);
@@ -73,18 +85,23 @@ double Worker::evaluate(std::int64_t round, const DataSource& data) {
         layout_.slice_index(action), context, [&] { return take_inputs(action, sample); },
         [&](const std::vector<at::Tensor>& outputs) {
           messages_.give_outputs(action, stage.outputs(), outputs, true);
+          if (VocabularyParts* parts = behind_last(action))
+            parts->give_hidden(action.microbatch, outputs[position_in(stage.outputs(), parts->tensors().hidden)]);
           if (!layout_.stages[action.stage].has_loss) return;
           const double share = loss_share(action);
           if (share > 0 && groups_.member(Among::Tensor) == 0)
             losses.emplace_back(outputs[position_in(stage.outputs(), graph_.loss)], share);
         });
     for (const auto& one : steps) one();
+    if (vocabulary_) vocabulary_->after();
   }
   action_ = "the end of an evaluation, waiting for its sends to be taken";
+  if (vocabulary_) vocabulary_->finish();
   messages_.finish();
   action_ = "the end of an evaluation";
   transport_.settle(options_.device, options_.deadline, action_);
   for (const auto& [loss, share] : losses) unreported.loss_sum += share * loss.item<double>();
+  if (vocabulary_) unreported.loss_sum += vocabulary_->evaluated();
   masks_->clear();
   sequences_.clear();
   groups_.move_waits_to(running.waits);

@@ -1,6 +1,7 @@
 #include "exec/engine/checkpoint/checkpoint.hpp"
 #include "exec/engine/checkpoint/state_files.hpp"
 #include "exec/engine/tensor_parallel_shards.hpp"
+#include "exec/engine/vocabulary_parts.hpp"
 
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
@@ -137,8 +138,11 @@ void load_checkpoint(Trainer& trainer, const Manifest& manifest, const std::stri
       if (stored->second.shape != whole_shape(*entry.parameter))
         refuse(fmt::format("{} has shape ({}), not ({})", entry.name, fmt::join(stored->second.shape, ", "),
                            fmt::join(whole_shape(*entry.parameter), ", ")));
+      const at::Tensor whole = file->second.read(entry.name);
       at::Tensor value =
-          shard_of(*entry.parameter, file->second.read(entry.name), device_of_position(plan, transport.rank()), plan);
+          entry.ranks_of_rows > 1
+              ? rows_of_rank(*entry.parameter, whole, place_of(plan, transport.rank()).position, entry.ranks_of_rows)
+              : shard_of(*entry.parameter, whole, device_of_position(plan, transport.rank()), plan);
       if (!entry.lengths.empty()) {
         const auto own = entry.lengths.begin() + static_cast<std::ptrdiff_t>(entry.member);
         value = value.reshape({-1}).narrow(0, std::accumulate(entry.lengths.begin(), own, std::int64_t{0}), *own);

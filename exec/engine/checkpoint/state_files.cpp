@@ -92,7 +92,9 @@ class ShardGather {
   }
 
   // Whether this rank writes what its neighbours hold with it.
-  bool is_first(const NamedState& entry) const { return here_ == first_device(entry); }
+  bool is_first(const NamedState& entry) const {
+    return here_ == first_device(entry) && (entry.ranks_of_rows == 1 || place_of(plan_, transport_.rank()).position == 0);
+  }
 
   // On the first.
   at::Tensor whole(const NamedState& entry, std::uint32_t tag) {
@@ -125,7 +127,7 @@ class ShardGather {
   void give_before(std::uint32_t end) {
     for (; !to_give_.empty() && to_give_.front().second < end; to_give_.pop_front()) {
       const auto& [entry, tag] = to_give_.front();
-      const int first = rank_of(*entry, 0);
+      const int first = entry->ranks_of_rows > 1 ? here_ : rank_of(*entry, 0);
       if (stopped_.count(first) > 0) continue;
       const PendingPtr question = transport_.receive({{1}, at::kBool, at::kCPU}, first, tag);
       question->wait(deadline_, kWhat);
@@ -146,6 +148,9 @@ class ShardGather {
   };
   std::vector<Source> sources(const NamedState& entry) const {
     std::vector<Source> found;
+    for (int position = 0; position < entry.ranks_of_rows && entry.ranks_of_rows > 1; ++position)
+      found.push_back({position * plan_.devices_of_rank() + here_, entry.value.sizes().vec()});
+    if (!found.empty()) return found;
     for (const int shard : first_holders(*entry.parameter, plan_)) {
       if (entry.lengths.empty()) found.push_back({rank_of(entry, shard), entry.value.sizes().vec()});
       for (std::size_t member = 0; member < entry.lengths.size(); ++member)

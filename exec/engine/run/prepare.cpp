@@ -13,6 +13,7 @@
 #include "exec/engine/stage/autocast_region.hpp"
 #include "exec/engine/training/gradients.hpp"
 #include "exec/engine/training/training_run.hpp"
+#include "exec/engine/vocabulary_parts.hpp"
 #include "exec/engine/weights/published_weights.hpp"
 #include "exec/launch/run_options.hpp"
 #include "present/result/result_files.hpp"
@@ -138,6 +139,17 @@ void divide_parameters(PreparedRun& run) {
   run.shards = make_shard_layout(run.graph(), run.plan, run.layout, is_mixed(scenario.precision), Gradients::kBucketBytes);
 }
 
+// Of a vocabulary that is cut over the stages each rank holds its rows.
+void lay_out_vocabulary(PreparedRun& run) {
+  const Scenario& scenario = run.experiment.scenario;
+  if (run.plan.schedule.vocabulary_barriers == 0) return;
+  try {
+    cut_vocabulary(*run.experiment.workload.graph, run.plan, run.layout);
+  } catch (const InputError& error) {
+    throw placed(error, scenario, "schedule");
+  }
+}
+
 }  // namespace
 
 PreparedRun::PreparedRun(RunRequest asked)
@@ -155,6 +167,7 @@ PreparedRun::PreparedRun(RunRequest asked)
   plan = experiment.plan(request.plan);
   check_together(scenario, features_of(scenario, plan), Where::Executed);
   check_matrices(scenario, plan);
+  check_rolling(scenario, plan);
   check_ways(scenario, plan, *experiment.workload.graph);
   (void)microbatch_lengths(experiment, plan);  // or throws
   if (plan.context > 1) {
@@ -164,6 +177,7 @@ PreparedRun::PreparedRun(RunRequest asked)
     slices = sliced(experiment, plan.schedule);
   }
   layout = make_stage_layout(graph(), plan, slices ? slices->cut : std::vector<int>{});
+  lay_out_vocabulary(*this);
   try {
     choose_recomputed(graph(), plan, scenario.recompute_scope, layout);
   } catch (const InputError& error) {

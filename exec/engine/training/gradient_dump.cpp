@@ -32,15 +32,21 @@ void dump_gradients(const Trainer& trainer, double loss_scale, const std::string
     if (gradients.counts(i))
       mine[gradients.roots()[i]] = gradients.of(i).detach().to(at::kCPU, at::kFloat).div(loss_scale).contiguous();
   std::vector<PendingPtr> sends;
+  std::map<int, std::size_t> shards_of;
   std::map<int, std::vector<PendingPtr>> receives;  // one per shard and part of it, null for rank 0's own
   for (const auto& [root, positions] : holders_of(graph, run.layout, run.plan)) {
     const Tensor& parameter = graph.tensors[root];
     const std::uint32_t tag = kDumpTag + static_cast<std::uint32_t>(root);
     const std::vector<std::int64_t> lengths =
         run.shards ? run.shards->pieces(positions.front(), root) : std::vector<std::int64_t>();
-    for (const int device : first_holders(parameter, run.plan)) {
+    std::vector<int> from_devices;  // of the world
+    for (const int position : run.layout.vocabulary.count(root) > 0 ? positions : std::vector{positions.front()})
+      for (const int device : first_holders(parameter, run.plan))
+        from_devices.push_back(position * run.plan.devices_of_rank() + device);
+    shards_of[root] = from_devices.size();
+    for (const int device : from_devices) {
       for (std::size_t member = 0; member < std::max<std::size_t>(1, lengths.size()); ++member) {
-        const int from = positions.front() * run.plan.devices_of_rank() + static_cast<int>(member) * run.plan.tensor + device;
+        const int from = device + static_cast<int>(member) * run.plan.tensor;
         const std::vector<std::int64_t> shape = lengths.empty() ? parameter.shape : std::vector{lengths[member]};
         if (transport.rank() == 0)
           receives[root].push_back(from == 0 ? nullptr : transport.receive({shape, at::kFloat, at::kCPU}, from, tag));
@@ -51,7 +57,7 @@ void dump_gradients(const Trainer& trainer, double loss_scale, const std::string
   }
   for (auto& [root, pending] : receives) {
     const Tensor& parameter = graph.tensors[root];
-    const std::size_t parts = pending.size() / first_holders(parameter, run.plan).size();  // of a shard
+    const std::size_t parts = pending.size() / shards_of.at(root);  // of a shard
     std::vector<at::Tensor> shards, row;
     for (const PendingPtr& one : pending) {
       if (one) one->wait(deadline, "the gradients to be written");

@@ -104,7 +104,8 @@ Gradients::Gradients(const OperatorGraph& graph, const Plan& plan, const StageLa
     slot.wide = parameters.masters().at(root).scalar_type() != value.scalar_type();
     slot.counts = summed_over(root, transport.rank()).front() == transport.rank() &&
                   std::find(first.begin(), first.end(), here) != first.end();
-    slot.late = holders_.at(root).size() > 1 || gradient_peers(tensor, here, plan).size() > 1;
+    slot.late =
+        (holders_.at(root).size() > 1 && layout.vocabulary.count(root) == 0) || gradient_peers(tensor, here, plan).size() > 1;
     slot.once = uses_of(graph, layout, plan, place_.position, root) == 1;
     if (slot.wide) slot.gradient = at::zeros_like(parameters.masters().at(root));
     roots_.push_back(root);
@@ -125,12 +126,12 @@ Gradients::~Gradients() {
 }
 
 // The ranks whose gradients of a parameter add up, ascending, for the rank `device` of its holders' devices or any rank of the
-// world with the same place at its position of the pipeline.
+// world with the same place at its position of the pipeline. Rows of a vocabulary are the rank's own.
 std::vector<int> Gradients::summed_over(int root, int device) const {
   const Tensor& parameter = graph_.tensors[root];
   const int of_position = plan_.devices_of_rank();
   std::vector<int> ranks;
-  for (const int position : holders_.at(root))
+  for (const int position : layout_.vocabulary.count(root) > 0 ? std::vector{device / of_position} : holders_.at(root))
     for (const int peer : gradient_peers(parameter, device % of_position, plan_))
       for (const int rank : group_of(plan_, among_replicas(parameter), position * of_position + peer)) ranks.push_back(rank);
   std::sort(ranks.begin(), ranks.end());
@@ -140,7 +141,7 @@ std::vector<int> Gradients::summed_over(int root, int device) const {
 // Every rank makes every group, in the same order, as transports want it.
 void Gradients::make_groups(Groups& made) {
   std::set<std::vector<int>> wanted;
-  for (int device = 0; device < plan_.devices_of_rank(); ++device)
+  for (int device = 0; device < plan_.device_count(); ++device)
     for (const auto& [root, positions] : holders_) wanted.insert(summed_over(root, device));
   const auto wants = [&](Among among) {
     for (int rank = 0; rank < plan_.device_count(); ++rank) wanted.insert(group_of(plan_, among, rank));
@@ -162,7 +163,8 @@ void Gradients::find_last_actions() {
   const auto& order = plan_.schedule.order[place_.position];
   std::map<int, std::size_t> last;  // stage -> its last backward
   for (std::size_t a = 0; a < order.size(); ++a)
-    if (order[a].kind == ActionKind::B || order[a].kind == ActionKind::I || order[a].kind == ActionKind::W)
+    if (order[a].kind == ActionKind::B || order[a].kind == ActionKind::I || order[a].kind == ActionKind::W ||
+        order[a].kind == ActionKind::T || order[a].kind == ActionKind::G)
       last[order[a].stage] = a;
   arms_.resize(order.size());
   for (std::size_t i = 0; i < slots_.size(); ++i) {

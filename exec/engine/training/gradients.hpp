@@ -21,7 +21,7 @@
 
 namespace panpipe::exec {
 
-// Pipeline positions that use each trained parameter (by root), ascending.
+// Pipeline positions that use each trained parameter (by root), or hold rows of it, ascending.
 std::map<int, std::vector<int>> holders_of(const OperatorGraph& graph, const StageLayout& layout, const Plan& plan);
 
 // Over all elements together. Each tensor's norm is computed in fp32, because an fp16 norm may overflow, and bf16 has only 8

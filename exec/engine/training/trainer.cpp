@@ -46,11 +46,13 @@ std::unique_ptr<ShardedParameters> sharded_parameters(const PreparedRun& run, Tr
 
 // Parameters dealt to those over which ZeRO divides them so that all keep about as much optimizer state: the largest first, to
 // whom has least. -1 where a rank is the only one.
-std::vector<int> dealt(const Gradients& gradients, const SeededParameters& parameters) {
+std::vector<int> dealt(const Gradients& gradients, const SeededParameters& parameters, const StageLayout& layout) {
   const auto elements = [&](std::size_t i) { return parameters.masters().at(gradients.roots()[i]).numel(); };
   std::vector<std::size_t> order(gradients.roots().size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return elements(a) > elements(b); });
+  // Rows of a vocabulary come first, so that all ranks of a replica's pipeline deal them alike.
+  const auto first = [&](std::size_t i) { return std::pair(layout.vocabulary.count(gradients.roots()[i]), elements(i)); };
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return first(a) > first(b); });
   std::vector<int> owner(order.size(), -1);
   std::map<int, std::vector<std::int64_t>> loads;  // by group
   for (const std::size_t i : order) {
@@ -135,7 +137,7 @@ void Trainer::refuse_loss(int microbatch, double loss) const {
 }
 
 void Trainer::make_optimizer() {
-  owner_ = run_.plan.zero == 1 ? dealt(gradients_, parameters_) : std::vector<int>(gradients_.roots().size(), -1);
+  owner_ = run_.plan.zero == 1 ? dealt(gradients_, parameters_, run_.layout) : std::vector<int>(gradients_.roots().size(), -1);
   const std::map<int, ParameterNumbers> numbers = parameter_numbers(run_.graph(), run_.experiment.scenario);
   const Scenario& scenario = run_.experiment.scenario;
   if (steps_matrices(scenario.optimizer.name))
@@ -219,6 +221,12 @@ TrainingPosition Trainer::position() const {
   return position;
 }
 
+// By how many ranks of a pipeline the parameter's rows are shared.
+int Trainer::ranks_of_rows(int root) const {
+  const auto cut = run_.layout.vocabulary.find(root);
+  return cut == run_.layout.vocabulary.end() ? 1 : cut->second;
+}
+
 std::vector<NamedState> Trainer::model_state() const {
   std::vector<NamedState> state;
   std::map<int, bool> first;  // does the first of the positions that use it stand here?
@@ -234,8 +242,9 @@ std::vector<NamedState> Trainer::model_state() const {
     // Under ZeRO 1 only the replica that updates a parameter has its fp32 values.
     const auto slot = std::find(gradients_.roots().begin(), gradients_.roots().end(), root) - gradients_.roots().begin();
     const int owner = slot == std::ssize(owner_) ? 0 : std::max(0, owner_[slot]);
-    state.push_back(
-        {parameter.name, master, first.at(root) && replica_of(root) == owner, &parameter, static_cast<std::uint32_t>(root)});
+    state.push_back({parameter.name, master, (first.at(root) || ranks_of_rows(root) > 1) && replica_of(root) == owner, &parameter,
+                     static_cast<std::uint32_t>(root)});
+    state.back().ranks_of_rows = ranks_of_rows(root);
   }
   for (const auto& [root, buffer] : parameters_.buffers()) {
     const Tensor& tensor = run_.graph().tensors[root];
@@ -273,11 +282,14 @@ std::vector<NamedState> Trainer::optimizer_state() const {
   for (std::size_t u = 0; u < updated_.size(); ++u) {
     const int root = gradients_.roots()[updated_[u]];
     const Tensor& parameter = run_.graph().tensors[root];
-    const bool writes = holders.at(root).front() == place_.position && replica_of(root) == std::max(0, owner_[updated_[u]]);
+    const bool here = holders.at(root).front() == place_.position || ranks_of_rows(root) > 1;
+    const bool writes = here && replica_of(root) == std::max(0, owner_[updated_[u]]);
     const std::vector<std::string> kinds = optimizer_->state_names(u);
-    for (std::size_t kind = 0; kind < kinds.size(); ++kind)
+    for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
       state.push_back({parameter.name + "." + kinds[kind], optimizer_->state(kind, u), writes, &parameter,
                        static_cast<std::uint32_t>(static_cast<std::size_t>(root) * kMostKinds + kind)});
+      state.back().ranks_of_rows = ranks_of_rows(root);
+    }
   }
   if (!versions_) return state;
   for (const auto& [root, value] : versions_->older()) {

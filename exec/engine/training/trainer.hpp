@@ -54,6 +54,7 @@ struct NamedState {
   // others send.
   std::vector<std::int64_t> lengths{};
   std::size_t member = 0;  // this rank's index
+  int ranks_of_rows = 1;   // so many ranks of a pipeline each hold as many rows; all of a replica take part, the first one writes
 };
 
 class Trainer {
@@ -99,7 +100,8 @@ class Trainer {
   void update(std::int64_t step_index, StepResult& result);
   double counted_squared_norm() const;
   int own_share(std::size_t i) const;  // this rank's index among those over which ZeRO divides the parameter
-  int replica_of(int root) const;      // this rank's index among those with the same part of a parameter or buffer
+  int ranks_of_rows(int root) const;
+  int replica_of(int root) const;  // this rank's index among those with the same part of a parameter or buffer
   // An update that was made before all ranks knew the norm.
   struct Unchecked {
     std::int64_t step = 0;

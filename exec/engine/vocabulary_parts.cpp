@@ -1,0 +1,314 @@
+#include "exec/engine/vocabulary_parts.hpp"
+
+#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/index.hpp"
+#include "exec/engine/mesh.hpp"
+#include "exec/engine/parameters.hpp"
+#include "exec/engine/stage/scalar_types.hpp"
+#include "exec/engine/stage/vocabulary_loss.hpp"
+#include "exec/engine/tensor_parallel_shards.hpp"
+
+namespace panpipe::exec {
+namespace {
+
+bool is_of_backward(VocabularyExchange kind) {
+  return kind == VocabularyExchange::HiddenGradient || kind == VocabularyExchange::EmbeddingGradient;
+}
+bool goes_to_all(VocabularyExchange kind) {
+  return kind == VocabularyExchange::Hidden || kind == VocabularyExchange::EmbeddingGradient;
+}
+
+}  // namespace
+
+void cut_vocabulary(OperatorGraph& graph, const Plan& plan, StageLayout& layout) {
+  const VocabularyTensors tensors = vocabulary_tensors(graph);
+  if (tensors.bias >= 0)
+    throw InputError("the executor cuts no head with a bias over the stages", "leave the option vocabulary out of the schedule");
+  const std::int64_t rows = tensors.padded / plan.pipeline;
+  for (auto op = graph.operators.rbegin(); op->unit == graph.operators.back().unit; ++op)
+    for (const int made : op->outputs)  // labels are below the words, not below their padding
+      if (Shape& shape = graph.tensors[made].shape; !shape.empty() && shape.back() == tensors.padded)
+        shape.back() = tensors.words;
+  for (const int tensor : {tensors.embedding, tensors.head}) {
+    graph.tensors[tensor].shape[0] = rows;
+    graph.tensors[tensor].shard_dimension = 0;
+    layout.vocabulary[root_of(graph, tensor)] = plan.pipeline;
+  }
+  for (int rank = 0; rank < plan.pipeline; ++rank)
+    for (const auto& [root, ranks] : layout.vocabulary) layout.stages[panpipe::at(rank)].parameters.push_back(root);
+}
+
+at::Tensor rows_of_rank(const Tensor& parameter, const at::Tensor& whole, int rank, int ranks) {
+  Degrees degrees;  // as tensor-parallel ranks would cut it
+  degrees.tensor = ranks;
+  return shard_of(parameter, whole, rank, degrees);
+}
+
+VocabularyParts::VocabularyParts(const OperatorGraph& graph, const Plan& plan, const ParameterStore& parameters,
+                                 Transport& transport, at::Device device, Clock::duration deadline, SpanLog& spans, Data data,
+                                 OnLoss on_loss)
+    : plan_(plan),
+      transport_(transport),
+      deadline_(deadline),
+      spans_(spans),
+      data_(std::move(data)),
+      on_loss_(std::move(on_loss)),
+      tensors_(vocabulary_tensors(graph)),
+      rank_(place_of(plan, transport.rank()).position),
+      ranks_(plan.pipeline),
+      first_rank_(plan.schedule.stage_to_rank[static_cast<std::size_t>(plan.schedule.chains.front().front())]),
+      last_rank_(plan.schedule.stage_to_rank[static_cast<std::size_t>(plan.schedule.chains.front().back())]),
+      order_(vocabulary_order(plan.schedule)) {
+  for (int replica = 0; replica < plan.replicas(); ++replica) {  // every rank makes every group
+    std::vector<int> ranks;
+    for (int position = 0; position < ranks_; ++position) ranks.push_back(world_rank(plan, {position, replica, 0}));
+    const Group group = transport.make_group(ranks);
+    if (replica == place_of(plan, transport.rank()).replica) group_ = group;
+  }
+  embedding_ = parameters.tensor(tensors_.embedding);
+  head_ = parameters.tensor(tensors_.head);
+  first_row_ = rank_ * head_.size(0);
+  rows_ = std::clamp<std::int64_t>(tensors_.words - first_row_, 0, head_.size(0));
+  const auto spec_of = [&](int tensor) {
+    return TensorSpec{graph.tensors[tensor].shape, scalar_type(graph.tensors[tensor].dtype), device};
+  };
+  hidden_ = spec_of(tensors_.hidden);
+  embedded_ = spec_of(tensors_.embedded);
+}
+
+void VocabularyParts::begin_step(bool evaluates) {
+  next_ = 0;
+  evaluates_ = evaluates;
+  heads_.clear();
+  for (auto& exchanges : exchanges_) exchanges.clear();
+}
+
+VocabularyParts::Exchange& VocabularyParts::exchange(VocabularyExchange kind, int microbatch) {
+  return exchanges_[static_cast<std::size_t>(kind)][microbatch];
+}
+
+bool VocabularyParts::produces(VocabularyExchange kind) const {
+  if (kind == VocabularyExchange::Hidden) return rank_ == last_rank_;
+  if (kind == VocabularyExchange::EmbeddingGradient) return rank_ == first_rank_;
+  return true;
+}
+
+bool VocabularyParts::reads(VocabularyExchange kind) const {
+  if (kind == VocabularyExchange::HiddenGradient) return rank_ == last_rank_;
+  return kind != VocabularyExchange::Embedding || rank_ == first_rank_;
+}
+
+void VocabularyParts::produce(VocabularyExchange kind, int microbatch, at::Tensor value) {
+  Exchange& own = exchange(kind, microbatch);
+  own.value = std::move(value);
+  own.produced = true;
+}
+
+void VocabularyParts::post(const VocabularyTurn& turn) {
+  Exchange& own = exchange(turn.exchange, turn.microbatch);
+  own.started = spans_.now();
+  if (goes_to_all(turn.exchange)) {
+    const bool hidden = turn.exchange == VocabularyExchange::Hidden;
+    const TensorSpec& spec = hidden ? hidden_ : embedded_;
+    if (!own.produced) own.value = at::empty(spec.shape, at::TensorOptions(spec.dtype).device(spec.device));
+    const int root = world_rank(plan_, {hidden ? last_rank_ : first_rank_, place_of(plan_, transport_.rank()).replica, 0});
+    own.pending = transport_.broadcast(own.value, root, group_);
+  } else {
+    own.pending = transport_.all_reduce(own.value, group_);
+  }
+  if (!reads(turn.exchange)) for_others_.push_back(turn);
+}
+
+// The exchanges whose turn it is and whose part is there. The gradient that follows the statistics waits for them: below
+// `blocking_below`, where no rank waits for this one (vocabulary_order), else only if they are there.
+void VocabularyParts::proceed(int blocking_below) {
+  for (; next_ < order_.turns.size(); ++next_) {
+    const VocabularyTurn& turn = order_.turns[next_];
+    if (evaluates_ && is_of_backward(turn.exchange)) continue;
+    Exchange& own = exchange(turn.exchange, turn.microbatch);
+    if (turn.exchange == VocabularyExchange::HiddenGradient && plan_.schedule.vocabulary_barriers == 1) {
+      const Exchange& statistics = exchange(VocabularyExchange::Statistics, turn.microbatch);
+      const bool there = statistics.done || (statistics.pending && statistics.pending->done());
+      if (!there && (!statistics.pending || static_cast<int>(next_) >= blocking_below)) return;
+      Head& head = heads_.at(turn.microbatch);
+      weigh({.kind = ActionKind::S, .stage = rank_, .microbatch = turn.microbatch}, head);
+      const at::NoGradGuard no_graph;
+      produce(turn.exchange, turn.microbatch, gradient_of_part(head, head.product, head.label_rows));
+      head.product = head.label_rows = at::Tensor();
+    } else if (produces(turn.exchange) && !own.produced) {
+      return;
+    }
+    post(turn);
+  }
+}
+
+void VocabularyParts::before(std::size_t index) { proceed(order_.before[static_cast<std::size_t>(rank_)][index]); }
+void VocabularyParts::after() {
+  proceed(0);
+  std::erase_if(for_others_, [this](const VocabularyTurn& turn) {
+    if (!exchange(turn.exchange, turn.microbatch).pending->done()) return false;
+    take(turn.exchange, turn.microbatch);
+    return true;
+  });
+}
+void VocabularyParts::finish() {
+  proceed(static_cast<int>(order_.turns.size()));
+  for (const VocabularyTurn& turn : std::exchange(for_others_, {})) take(turn.exchange, turn.microbatch);
+}
+
+double VocabularyParts::evaluated() {
+  const at::NoGradGuard no_graph;
+  double sum = 0;
+  for (const auto& [microbatch, head] : heads_) {
+    if (rank_ != last_rank_) continue;
+    const VocabularyPart part{at::Tensor(), head.labels, first_row_, rows_};
+    sum += vocabulary_loss(part, wait_for(VocabularyExchange::Statistics, microbatch)).loss.item<double>();
+  }
+  heads_.clear();
+  return sum;
+}
+
+at::Tensor VocabularyParts::wait_for(VocabularyExchange kind, int microbatch) {
+  Exchange& own = exchange(kind, microbatch);
+  if (!own.done) {
+    PANPIPE_CHECK(own.pending != nullptr, "an exchange of the vocabulary has not had its turn");
+    own.pending->wait(deadline_, fmt::format("an exchange of the vocabulary for microbatch {}", microbatch));
+    own.done = true;
+    Span span;
+    span.device = transport_.rank();
+    span.lane = Lane::Vocabulary;
+    span.action = {.kind = served_pass(kind), .stage = rank_, .microbatch = microbatch};
+    span.label = goes_to_all(kind) ? "broadcast" : "all_reduce";
+    span.bytes = Bytes(static_cast<std::int64_t>(own.value.nbytes()));
+    spans_.note(std::move(span), own.started, {spans_.done(*own.pending)});
+    own.pending = nullptr;  // it would keep the value
+  }
+  return own.value;
+}
+
+at::Tensor VocabularyParts::take(VocabularyExchange kind, int microbatch) {
+  wait_for(kind, microbatch);
+  return std::exchange(exchange(kind, microbatch).value, at::Tensor());
+}
+
+// Rows of this rank for ids, 0 where another rank holds them; and where they are this rank's.
+std::pair<at::Tensor, at::Tensor> VocabularyParts::own_rows(const at::Tensor& ids) const {
+  const at::Tensor local = ids - first_row_;
+  const at::Tensor here = local.ge(0).logical_and(local.lt(rows_));
+  return {local.masked_fill(here.logical_not(), 0), here};
+}
+
+void VocabularyParts::embed(const Action& action) {
+  const at::NoGradGuard no_graph;
+  const auto [local, here] = own_rows(data_(tensors_.ids, action.microbatch));
+  produce(VocabularyExchange::Embedding, action.microbatch,
+          at::embedding(embedding_, local).masked_fill(here.logical_not().unsqueeze(-1), 0));
+}
+
+void VocabularyParts::head_forward(const Action& action, double loss_scale) {
+  const at::NoGradGuard no_graph;
+  loss_scale_ = loss_scale;
+  Head& head = heads_[action.microbatch];
+  head.labels = data_(tensors_.labels, action.microbatch).reshape({-1});
+  head.hidden = take(VocabularyExchange::Hidden, action.microbatch).reshape({-1, head_.size(1)});
+  VocabularyPart part{at::linear(head.hidden, head_).to(at::kFloat), head.labels, first_row_, rows_};
+  const at::Tensor table = vocabulary_statistics(part, rank_, ranks_);
+  const at::Tensor largest = table.select(0, rank_).select(0, 0);
+  head.exponentials = (part.logits - largest.unsqueeze(1)).exp_();
+  if (rows_ < head.exponentials.size(1)) head.exponentials.narrow(1, rows_, head.exponentials.size(1) - rows_).zero_();
+  head.statistics = largest.clone();
+  produce(VocabularyExchange::Statistics, action.microbatch, table);
+  if (evaluates_) {
+    head.exponentials = head.hidden = at::Tensor();
+    return;
+  }
+  if (plan_.schedule.vocabulary_barriers == 2) return;
+  const auto [local, here] = own_rows(head.labels);
+  head.product = at::matmul(head.exponentials.to(head_.scalar_type()), head_).to(at::kFloat);
+  head.label_rows = head_.index_select(0, local).to(at::kFloat).masked_fill_(here.logical_not().unsqueeze(1), 0);
+}
+
+// When the statistics of all ranks are there.
+void VocabularyParts::weigh(const Action& action, Head& head) {
+  if (head.factor.defined()) return;
+  const at::NoGradGuard no_graph;
+  const VocabularyPart part{at::Tensor(), head.labels, first_row_, rows_};
+  const VocabularyLoss whole = vocabulary_loss(part, wait_for(VocabularyExchange::Statistics, action.microbatch));
+  head.factor = (head.statistics - whole.largest).exp() / whole.divisor;
+  const at::Tensor counted = head.labels.ne(part.ignored);
+  const double scale = loss_scale_ / (static_cast<double>(plan_.schedule.microbatches) * plan_.data);
+  head.weight = counted.to(at::kFloat).mul_(scale).div_(counted.sum().clamp_min(1));
+  if (rank_ == last_rank_) on_loss_(action, whole.loss);
+}
+
+// The result's gradient, from the products of exponentials and of labels with the rows.
+at::Tensor VocabularyParts::gradient_of_part(const Head& head, const at::Tensor& of_softmax, const at::Tensor& of_labels) const {
+  const at::Tensor sum = (of_softmax * head.factor.unsqueeze(1) - of_labels) * head.weight.unsqueeze(1);
+  return sum.to(hidden_.dtype).reshape(hidden_.shape);
+}
+
+void VocabularyParts::head_backward(const Action& action) {
+  Head head = std::move(heads_.at(action.microbatch));
+  heads_.erase(action.microbatch);
+  at::Tensor of_rows;
+  {
+    const at::NoGradGuard no_graph;
+    weigh(action, head);
+    const auto [local, here] = own_rows(head.labels);
+    at::Tensor gradient = head.exponentials.mul_((head.factor * head.weight).unsqueeze(1));
+    gradient.scatter_add_(1, local.unsqueeze(1), -(head.weight * here.to(at::kFloat)).unsqueeze(1));
+    const at::Tensor narrow = gradient.to(head_.scalar_type());
+    if (plan_.schedule.vocabulary_barriers == 2)
+      produce(VocabularyExchange::HiddenGradient, action.microbatch,
+              at::matmul(narrow, head_).to(hidden_.dtype).reshape(hidden_.shape));
+    of_rows = at::matmul(narrow.t(), head.hidden);
+  }
+  head_.backward(of_rows);
+}
+
+void VocabularyParts::add_embedding_gradient(const Action& action) {
+  at::Tensor of_rows;
+  {
+    const at::NoGradGuard no_graph;
+    const at::Tensor gradient = take(VocabularyExchange::EmbeddingGradient, action.microbatch);
+    const auto [local, here] = own_rows(data_(tensors_.ids, action.microbatch).reshape({-1}));
+    const at::Tensor own = gradient.reshape({-1, embedding_.size(1)}).masked_fill(here.logical_not().unsqueeze(1), 0);
+    of_rows = at::zeros_like(embedding_).index_add_(0, local, own);
+  }
+  embedding_.backward(of_rows);
+}
+
+void VocabularyParts::run(const Action& action, double loss_scale) {
+  switch (action.kind) {
+    case ActionKind::E:
+      return embed(action);
+    case ActionKind::S:
+      return head_forward(action, loss_scale);
+    case ActionKind::T:
+      return head_backward(action);
+    default:
+      return add_embedding_gradient(action);
+  }
+}
+
+at::Tensor VocabularyParts::embedded(int microbatch) { return take(VocabularyExchange::Embedding, microbatch); }
+
+void VocabularyParts::give_embedding_gradient(int microbatch, const at::Tensor& gradient) {
+  produce(VocabularyExchange::EmbeddingGradient, microbatch, gradient.detach().contiguous().clone());
+}
+
+void VocabularyParts::give_hidden(int microbatch, const at::Tensor& hidden) {
+  produce(VocabularyExchange::Hidden, microbatch, hidden.detach().contiguous().clone());
+}
+
+at::Tensor VocabularyParts::hidden_gradient(int microbatch) { return take(VocabularyExchange::HiddenGradient, microbatch); }
+
+}  // namespace panpipe::exec

@@ -1,0 +1,108 @@
+// A vocabulary that is cut over the ranks of a pipeline (schedule/vocabulary.hpp): each rank's rows of embedding and head are
+// parameters of their own, and its passes E, S, T, G and exchanges are run here.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <array>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "costmodel/plan/plan.hpp"
+#include "costmodel/workload/vocabulary_apart.hpp"
+#include "exec/engine/measure/span_log.hpp"
+#include "exec/engine/stage/stage.hpp"
+#include "exec/engine/stage_layout.hpp"
+#include "exec/engine/transport/transport.hpp"
+#include "schedule/vocabulary.hpp"
+
+namespace panpipe::exec {
+
+// Cuts embedding and head of a graph with its vocabulary apart: their shapes become those of a rank's rows, which are parameters
+// of the rank's first stage. Throws InputError for what the executor cannot cut (a head with a bias).
+void cut_vocabulary(OperatorGraph& graph, const Plan& plan, StageLayout& layout);
+
+// The rows of a rank, from the whole parameter, with zeros where the vocabulary is padded.
+at::Tensor rows_of_rank(const Tensor& parameter, const at::Tensor& whole, int rank, int ranks);
+
+class VocabularyParts {
+ public:
+  using Data = std::function<at::Tensor(int graph_input, int microbatch)>;  // on the rank's device
+  using OnLoss = std::function<void(const Action&, const at::Tensor&)>;     // on the rank of the last stage
+
+  // Makes the group of this rank's pipeline; all ranks construct it at the same time. References must outlive the object.
+  VocabularyParts(const OperatorGraph& graph, const Plan& plan, const ParameterStore& parameters, Transport& transport,
+                  at::Device device, Clock::duration deadline, SpanLog& spans, Data data, OnLoss on_loss);
+
+  // Around each action of the rank's row: runs the exchanges that are due.
+  void before(std::size_t index);
+  void after();
+  void run(const Action& action, double loss_scale);  // E, S, T or G
+  void begin_step(bool evaluates = false);            // an evaluation has E, the forwards and S alone
+  void finish();                                      // waits for exchanges whose results other ranks read
+
+  // Behind an evaluation's finish(): the sum of its losses, on the rank of the last stage, else 0.
+  double evaluated();
+
+  // Between the passes of the first and the last stage and the vocabulary's.
+  at::Tensor embedded(int microbatch);
+  void give_embedding_gradient(int microbatch, const at::Tensor& gradient);
+  void give_hidden(int microbatch, const at::Tensor& hidden);
+  at::Tensor hidden_gradient(int microbatch);
+  const VocabularyTensors& tensors() const { return tensors_; }
+
+ private:
+  struct Exchange {
+    at::Tensor value;
+    PendingPtr pending;
+    SpanLog::Moment started;
+    bool produced = false, done = false;  // this rank's part is there; the whole has arrived
+  };
+  // Of a microbatch, from S to T.
+  struct Head {
+    at::Tensor labels, hidden, exponentials, statistics;  // exp(logit - largest of the part)
+    at::Tensor product, label_rows;                       // one barrier: their parts of the gradient
+    at::Tensor factor, weight;  // of each token: from the part's exponentials to the softmax; of its loss in the gradient
+  };
+
+  Exchange& exchange(VocabularyExchange kind, int microbatch);
+  bool produces(VocabularyExchange kind) const;
+  bool reads(VocabularyExchange kind) const;
+  void produce(VocabularyExchange kind, int microbatch, at::Tensor value);
+  void proceed(int blocking_below);
+  void post(const VocabularyTurn& turn);
+  at::Tensor wait_for(VocabularyExchange kind, int microbatch);
+  at::Tensor take(VocabularyExchange kind, int microbatch);  // waits, and forgets the value
+  void embed(const Action& action);
+  void head_forward(const Action& action, double loss_scale);
+  void head_backward(const Action& action);
+  void add_embedding_gradient(const Action& action);
+  void weigh(const Action& action, Head& head);
+  at::Tensor gradient_of_part(const Head& head, const at::Tensor& of_softmax, const at::Tensor& of_labels) const;
+  std::pair<at::Tensor, at::Tensor> own_rows(const at::Tensor& ids) const;
+
+  const Plan& plan_;
+  Transport& transport_;
+  Clock::duration deadline_;
+  SpanLog& spans_;
+  Data data_;
+  OnLoss on_loss_;
+  VocabularyTensors tensors_;
+  int rank_, ranks_, first_rank_, last_rank_;  // positions in the pipeline
+  Group group_;
+  VocabularyOrder order_;
+  std::size_t next_ = 0;  // turn
+  at::Tensor embedding_, head_;
+  std::int64_t first_row_ = 0, rows_ = 0;  // of this rank; rows_ without padding
+  TensorSpec hidden_, embedded_;           // of the last stage's result and of the first stage's input
+  std::array<std::map<int, Exchange>, kVocabularyExchanges> exchanges_;
+  std::map<int, Head> heads_;
+  std::vector<VocabularyTurn> for_others_;  // under way, and not read by this rank
+  double loss_scale_ = 1;
+  bool evaluates_ = false;
+};
+
+}  // namespace panpipe::exec
