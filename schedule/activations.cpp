@@ -9,8 +9,7 @@ namespace panpipe {
 namespace {
 
 struct Change {
-  double at = 0;
-  int by = 0;
+  double at = 0, by = 0;
 };
 
 using Times = std::vector<std::pair<double, double>>;
@@ -18,7 +17,8 @@ using Times = std::vector<std::pair<double, double>>;
 // Changes made by passes, in row order (which is time order), and by copies, likewise.
 class Changes {
  public:
-  Changes(const std::vector<Action>& row, const Times& times) : row_(row), times_(times) {
+  Changes(const std::vector<Action>& row, const Times& times, const std::vector<double>& sizes)
+      : row_(row), times_(times), sizes_(sizes) {
     for (const Action& action : row) {
       if (action.kind == ActionKind::R) recomputed_.emplace(action.stage, action.microbatch, action.split);
       if (ends_activation(action.kind)) with_backwards_.insert(action.stage);
@@ -30,7 +30,7 @@ class Changes {
   ActivationCurve curve() const {
     ActivationCurve result;
     result.levels.emplace_back(0, 0);
-    int live = 0;
+    double live = 0;
     const auto apply = [&](const Change& change) {
       live += change.by;
       result.peak = std::max(result.peak, live);
@@ -58,17 +58,20 @@ class Changes {
     while (end < row_.size() && row_[end].group_size == 0 && times_[end] == times_[first]) ++end;
     for (std::size_t i = first; i < end; ++i) {
       const ActionKind kind = row_[i].kind;
-      if (kind == ActionKind::F || kind == ActionKind::R) passes_.push_back({times_[i].first, +1});
-      if (kind == ActionKind::Reload && counts(row_[i])) copies_.push_back({times_[i].first, +1});
+      if (kind == ActionKind::F || kind == ActionKind::R) passes_.push_back({times_[i].first, size(row_[i])});
+      if (kind == ActionKind::Reload && counts(row_[i])) copies_.push_back({times_[i].first, size(row_[i])});
     }
     for (std::size_t i = first; i < end; ++i) {
       const ActionKind kind = row_[i].kind;
-      if (ends_activation(kind) || (kind == ActionKind::F && leaves_nothing(row_[i]))) passes_.push_back({times_[i].second, -1});
-      if (kind == ActionKind::Offload && counts(row_[i])) copies_.push_back({times_[i].second, -1});
+      if (ends_activation(kind) || (kind == ActionKind::F && leaves_nothing(row_[i])))
+        passes_.push_back({times_[i].second, -size(row_[i])});
+      if (kind == ActionKind::Offload && counts(row_[i])) copies_.push_back({times_[i].second, -size(row_[i])});
       if (kind == ActionKind::I && is_recomputed(row_[i])) waiting_.emplace(row_[i].stage, row_[i].microbatch, row_[i].split);
     }
     return end;
   }
+
+  double size(const Action& a) const { return sizes_.empty() ? 1 : sizes_[static_cast<std::size_t>(a.stage)]; }
 
   static bool ends_activation(ActionKind kind) { return kind == ActionKind::B || kind == ActionKind::W; }
 
@@ -86,6 +89,7 @@ class Changes {
 
   const std::vector<Action>& row_;
   const Times& times_;
+  const std::vector<double>& sizes_;
   std::set<std::tuple<std::int32_t, std::int32_t, std::int8_t>> recomputed_, waiting_;
   std::set<std::int32_t> with_backwards_;
   std::vector<Change> passes_, copies_;
@@ -93,11 +97,12 @@ class Changes {
 
 }  // namespace
 
-std::vector<ActivationCurve> activation_curves(const Schedule& schedule, const ScheduleEvaluation& evaluation) {
+std::vector<ActivationCurve> activation_curves(const Schedule& schedule, const ScheduleEvaluation& evaluation,
+                                               const std::vector<double>& sizes) {
   std::vector<ActivationCurve> curves;
   curves.reserve(schedule.order.size());
   for (std::size_t rank = 0; rank < schedule.order.size(); ++rank)
-    curves.push_back(Changes(schedule.order[rank], evaluation.times[rank]).curve());
+    curves.push_back(Changes(schedule.order[rank], evaluation.times[rank], sizes).curve());
   return curves;
 }
 

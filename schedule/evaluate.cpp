@@ -81,7 +81,8 @@ std::optional<ScheduleEvaluation> evaluate_if_it_ends(const Schedule& schedule, 
     spans += span;
   }
   if (!std::isfinite(result.makespan + busy + spans)) throw InputError("the order takes no finite time: the costs are too large");
-  for (const ActivationCurve& curve : activation_curves(schedule, result)) result.peak_activations.push_back(curve.peak);
+  for (const ActivationCurve& curve : activation_curves(schedule, result))
+    result.peak_activations.push_back(static_cast<int>(curve.peak));
   if (result.makespan > 0) result.bubble_step = 1 - busy / (result.makespan * static_cast<double>(ranks));
   if (spans > 0) result.bubble_span = 1 - busy / spans;
   return result;

@@ -15,7 +15,7 @@ namespace {
 // The problem that the order solves, if its stages lie as the search knows it.
 std::optional<search::OrderProblem> problem_of_order(const Schedule& schedule, const PassCosts& costs, int held) {
   if (schedule.vocabulary_barriers > 0 || schedule.chains.size() != 1 || schedule.splits > 1 ||
-      schedule.stages % schedule.ranks != 0)
+      schedule.stages % schedule.ranks != 0 || !ways_of_stages(schedule).empty())
     return std::nullopt;
   for (int stage = 0; stage < schedule.stages; ++stage)
     if (schedule.chains[0][stage] != stage) return std::nullopt;

@@ -70,7 +70,7 @@ Picture picture_of(const Schedule& schedule, const ScheduleEvaluation& evaluatio
     const ActivationCurve& curve = curves[rank];
     for (const auto& [at, level] : curve.levels) lane.memory.emplace_back(at, level);
     lane.peak = curve.peak;
-    lane.peak_text = std::to_string(curve.peak);
+    lane.peak_text = fmt::format("{:g}", curve.peak);
   }
   return picture;
 }

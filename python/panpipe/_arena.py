@@ -19,7 +19,7 @@ from panpipe._views import Documented, html_text, table_of
 Entrant = Union[str, "os.PathLike[str]", Schedule, OwnFamily]
 Ratio = Union[str, Sequence[float], Mapping[str, float]]
 CLUSTERS: tuple[str, ...] = _core.arena_clusters
-_JUDGED = ("stages_per_rank", "weights", "makespan", "bubble", "held", "held_least", "bound", "over_bound", "on_front")
+_JUDGED = "stages_per_rank weights makespan bubble held held_least bound over_bound on_front staleness".split()
 
 
 def _deadlocks(judged: dict[str, Any]) -> str:
@@ -52,9 +52,10 @@ class Arena(Documented):
     @property
     def table(self) -> Table:
         """A row per schedule and ratio, the shortest step first: costs, schedule, legal, reason (why it is not), stages_per_rank, weights
-        (copies of the model among the ranks), makespan, bubble (a share of 1), held (of the fullest rank), held_least, bound, over_bound (a
-        share of 1), on_front, deadlocks ("late blocking, ...": receives and transfer semantics under which it does not finish), and for
-        each cluster its simulated step in s, and as `CLUSTER, idle links` its estimate."""
+        (copies of the model among the ranks, or versions), makespan (without a flush: the period), bubble (a share of 1), held (of the
+        fullest rank), held_least, bound, over_bound (a share of 1), on_front, staleness (None: steps end with a flush), deadlocks ("late
+        blocking, ...": receives and transfer semantics under which it does not finish), and for each cluster its simulated step in s,
+        and as `CLUSTER, idle links` its estimate."""
         rows = []
         for one in self.document["rounds"]:
             for judged in one["schedules"]:
@@ -159,7 +160,8 @@ def arena(
     *entrants: Families with options ("hanayo,stages_per_rank=2"), CSV files, orders, functions that `schedule` decorated. One
         whose function has a parameter `costs` makes an order for each ratio.
     ranks, microbatches: Those of the first order or file unless given, else 4 and 8.
-    cost_ratios: "even", "8k", "32k", "8k-recompute", "8k-lora"; "10:12:8", (10, 12, 8) or a dict for F, I and W.
+    cost_ratios: "even", "8k", "32k", "8k-recompute", "8k-lora", "8k-vocabulary"; "10:12:8", (10, 12, 8) or a dict for F, I and W; as text
+        with more behind it: "8k:head=0.3:copy=2:lengths=2/1/1".
     clusters: As scenarios name them; () for none, which is much faster.
     alone: Without the families that are not named.
     backend: {"flow", "simgrid"}; panpipe's own max-min solver, or SimGrid.

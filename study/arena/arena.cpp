@@ -11,29 +11,15 @@
 #include "base/text/quantity_text.hpp"
 #include "schedule/communication.hpp"
 #include "schedule/find_family.hpp"
+#include "schedule/rolling.hpp"
 #include "schedule/search/placed_search.hpp"
 #include "schedule/step_bound.hpp"
 #include "schedule/walk.hpp"
-#include "study/arena/arena_tables.hpp"
 #include "study/arena/cluster_bench.hpp"
+#include "study/arena/units.hpp"
 
 namespace panpipe::study {
 namespace {
-
-// How many shares of a rank a chain is cut into: 1 for the line and for two chains, 2 for the V.
-int stages_per_share(const Schedule& schedule) {
-  return std::max(1, static_cast<int>(schedule.chains.front().size()) / std::max(1, schedule.ranks));
-}
-
-// The microbatch's slices share out the work of a stage.
-PassCosts plain_costs(const CostRatio& ratio, int stages_per_rank, int splits) {
-  PassCosts costs;
-  costs.F = 1.0 / stages_per_rank / splits;
-  costs.I = ratio.I * costs.F;
-  costs.W = ratio.W * costs.F;
-  costs.offload = costs.F;  // a copy of what a pass keeps takes as long as its forward
-  return costs;
-}
 
 std::string fault_text(const ScheduleProblem& problem) {
   std::string text;
@@ -82,8 +68,11 @@ Schedule search_order(const Entrant& entrant, const ArenaRequest& request, const
         fmt::format("a rank runs all its {} stages of a microbatch before the first gradient: it holds at least 1, "
                     "not {:g}",
                     stages, held));
-  search::OrderProblem problem =
-      search::problem_of(request.ranks, request.microbatches, stages, memory, plain_costs(ratio, stages, 1));
+  PassCosts costs;
+  costs.F = 1.0 / stages;
+  costs.I = ratio.I / stages;
+  costs.W = ratio.W / stages;
+  search::OrderProblem problem = search::problem_of(request.ranks, request.microbatches, stages, memory, costs);
   problem.comm = search_option(entrant, "comm", 0);
   problem.loop = entrant.family == "loop-search";
   problem.effort = search_option(entrant, "effort", 100) / 100;
@@ -92,7 +81,13 @@ Schedule search_order(const Entrant& entrant, const ArenaRequest& request, const
   return search::placed_schedule(entrant.name, problem, static_cast<std::uint64_t>(search_option(entrant, "seed", 1)));
 }
 
-// A searched family is asked for its order under the costs of its stages: made once to see how many there are.
+// A searched order, and one whose copies are placed where passes hide them, depends on the costs.
+bool depends_on_costs(const Entrant& entrant) {
+  return entrant.given() == nullptr && !is_search(entrant) &&
+         (find_family(entrant.family)->searched() || entrant.options.count("offload") != 0);
+}
+
+// Of an order that depends on costs they are those of its stages: it is made once to see how many there are.
 Schedule order_for(const Entrant& entrant, const ArenaRequest& request, const CostRatio& ratio) {
   if (entrant.order) return *entrant.order;
   if (!entrant.by_ratio.empty()) {
@@ -101,12 +96,36 @@ Schedule order_for(const Entrant& entrant, const ArenaRequest& request, const Co
     return entrant.by_ratio.at(static_cast<std::size_t>(at));
   }
   if (is_search(entrant)) return search_order(entrant, request, ratio);
-  const ScheduleFamily* family = find_family(entrant.family);
-  if (!family->searched()) return make_schedule(entrant.family, request.ranks, request.microbatches, entrant.options);
-  // On the line or in the V, for any costs.
-  const Schedule small = make_schedule(entrant.family, request.ranks, 1, entrant.options);
-  return make_schedule(entrant.family, request.ranks, request.microbatches, entrant.options,
-                       plain_costs(ratio, stages_per_share(small), small.splits));
+  const bool searched = find_family(entrant.family)->searched();  // on the line or in the V, for any costs and size
+  Schedule first = make_schedule(entrant.family, request.ranks, searched ? 1 : request.microbatches, entrant.options);
+  if (!depends_on_costs(entrant)) return first;
+  return make_schedule(entrant.family, request.ranks, request.microbatches, entrant.options, plain_costs(first, ratio));
+}
+
+// Without a flush no step is shorter than the work of its busiest rank.
+StepBound bound_of(const Played& played) {
+  if (played.steps == 1) return step_bound(played.schedule, played.costs, played.most_activations);
+  const std::vector<double>& busy = played.evaluation.busy;
+  return {*std::max_element(busy.begin(), busy.end()) / played.steps, false};
+}
+
+void set_figures(const Schedule& schedule, const CostRatio& ratio, Judged& judged) {
+  const Played played = play(schedule, ratio);
+  const StepBound bound = bound_of(played);
+  const Rolling rolling = rolling_of(schedule);
+  judged.on_host = !ways_of_stages(schedule).empty();
+  judged.stages_per_rank = stages_of_share(schedule);
+  judged.weights = (judged.on_host ? 1 : static_cast<int>(schedule.chains.size())) * weight_versions(rolling);
+  judged.staleness = staleness(rolling);
+  judged.flushes = rolling == Rolling::None;
+  judged.makespan = played.makespan;
+  judged.bubble = played.bubble;
+  judged.held = played.held;
+  judged.held_least = played.held_least;
+  judged.bound = bound.makespan;
+  judged.bound_in_memory = bound.by_memory;
+  // Whether an order finishes does not depend on its times.
+  judged.transfers = all_semantics(played.steps > 1 ? played.schedule : schedule, plain_costs(schedule, ratio));
 }
 
 Contestant judge_plainly(const Entrant& entrant, std::size_t index, const ArenaRequest& request, const CostRatio& ratio) {
@@ -122,35 +141,23 @@ Contestant judge_plainly(const Entrant& entrant, std::size_t index, const ArenaR
   const Schedule& schedule = *result.schedule;
   for (const ScheduleProblem& problem : check_schedule(schedule)) judged.faults.push_back(fault_text(problem));
   if (!judged.faults.empty()) return result;
-  if (!ways_of_stages(schedule).empty()) {
-    judged.refused = "forward and backward are cut apart: its stages are no equal shares of a model, which the arena compares";
+  try {
+    set_figures(schedule, ratio, judged);
+  } catch (const InputError& error) {
+    judged.refused = error.diagnostics().front().message;
     result.schedule.reset();
-    return result;
   }
-  const int stages = stages_per_share(schedule);
-  const PassCosts costs = plain_costs(schedule, ratio);
-  const ScheduleEvaluation evaluation = evaluate(schedule, costs);
-  const auto [least, most] = std::minmax_element(evaluation.peak_activations.begin(), evaluation.peak_activations.end());
-  const StepBound bound = step_bound(schedule, costs, *most);
-  judged.stages_per_rank = stages;
-  judged.weights = static_cast<int>(schedule.chains.size());
-  judged.makespan = evaluation.makespan;
-  judged.bubble = evaluation.bubble_step;
-  judged.held = static_cast<double>(*most) / stages / schedule.splits;
-  judged.held_least = static_cast<double>(*least) / stages / schedule.splits;
-  judged.bound = bound.makespan;
-  judged.bound_in_memory = bound.by_memory;
-  judged.transfers = all_semantics(schedule, costs);
   return result;
 }
 
 ClusterTime time_on(const ClusterBench& bench, const Entrant& entrant, const Contestant& contestant,
                     const ArenaRequest& request) {
-  const int stages = contestant.judged.stages_per_rank;
-  const bool again = entrant.given() == nullptr && !is_search(entrant) && find_family(entrant.family)->searched();
-  if (!again) return bench.time(*contestant.schedule, stages, request.simulate);
-  const Schedule there = make_schedule(entrant.family, request.ranks, request.microbatches, entrant.options, bench.costs(stages));
-  return bench.time(there, stages, request.simulate);
+  if (!depends_on_costs(entrant)) return bench.time(*contestant.schedule, request.simulate);
+  const Schedule there =
+      make_schedule(entrant.family, request.ranks, request.microbatches, entrant.options, bench.costs(*contestant.schedule));
+  if (const std::vector<ScheduleProblem> problems = check_schedule(there); !problems.empty())
+    return {0, 0, "the order that is made for these costs: " + fault_text(problems.front())};
+  return bench.time(there, request.simulate);
 }
 
 void check_sizes(const ArenaRequest& request) {
@@ -165,10 +172,6 @@ void check_sizes(const ArenaRequest& request) {
 }
 
 }  // namespace
-
-PassCosts plain_costs(const Schedule& schedule, const CostRatio& ratio) {
-  return plain_costs(ratio, stages_per_share(schedule), schedule.splits);
-}
 
 Arena judge(const ArenaRequest& request) {
   check_sizes(request);
@@ -228,7 +231,7 @@ int fastest_within(const Arena& arena, const Round& round, double memory, int cl
   const auto value = [&](const Judged& judged) { return cluster < 0 ? judged.makespan : judged.on[cluster].simulated_s; };
   for (const std::size_t i : ranking(arena, round)) {
     const Judged& judged = round.judged[i];
-    if (!judged.legal() || judged.held > memory * (1 + kSame)) continue;
+    if (!judged.legal() || judged.staleness > 0 || judged.held > memory * (1 + kSame)) continue;
     if (cluster >= 0 && !judged.on[cluster].refused.empty()) continue;
     if (best < 0 || shorter(value(judged), value(round.judged[best]))) best = static_cast<int>(i);
   }
@@ -236,9 +239,10 @@ int fastest_within(const Arena& arena, const Round& round, double memory, int cl
 }
 
 bool on_front(const Round& round, const Judged& judged) {
-  if (!judged.legal()) return false;
+  if (!judged.legal() || judged.staleness > 0) return false;
   return std::none_of(round.judged.begin(), round.judged.end(), [&](const Judged& other) {
-    if (!other.legal() || shorter(judged.makespan, other.makespan) || shorter(judged.held, other.held)) return false;
+    if (!other.legal() || other.staleness > 0 || shorter(judged.makespan, other.makespan) || shorter(judged.held, other.held))
+      return false;
     return shorter(other.makespan, judged.makespan) || shorter(other.held, judged.held);
   });
 }

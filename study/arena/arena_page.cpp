@@ -11,6 +11,7 @@
 #include "present/page/page.hpp"
 #include "present/picture/schedule_picture.hpp"
 #include "study/arena/arena_tables.hpp"
+#include "study/arena/units.hpp"
 
 namespace panpipe::study {
 namespace {
@@ -106,11 +107,12 @@ present::Table table_of_all(const Arena& arena, const Round& round) {
     const Judged& judged = round.judged[i];
     if (!judged.legal()) continue;
     const bool front = on_front(round, judged);
+    const std::string remark = remark_on(judged);
     const present::Tone tone = front ? present::Tone::Good : present::Tone::Plain;
     present::TableCell over = present::number(100 * judged.over_bound(), 2);
     if (!judged.bound_in_memory) over.text += "~";
     std::vector<present::TableCell> row = {
-        present::words(arena.request.entrants[i].name + (judged.weights > 1 ? " (weights twice)" : ""), tone),
+        present::words(arena.request.entrants[i].name + (remark.empty() ? "" : " (" + remark + ")"), tone),
         present::words(front ? "★" : "", tone),
         present::number(judged.stages_per_rank, 0),
         present::number(judged.held, 2),
@@ -144,14 +146,14 @@ std::string place_of(const Arena& arena, const Round& round, std::size_t entrant
 present::Table table_of_new(const Arena& arena, std::size_t entrant) {
   present::Table table;
   table.sortable = false;
-  table.columns = {{"costs", "F:I:W", false, ""}, {"place", "", true, ""}, {"step", "forwards", true, ""},
-                   {"bubble", "%", true, ""},     {"held", "", true, ""},  {"over bound", "%", true, ""},
+  table.columns = {{"costs", "", false, ""},  {"place", "", true, ""}, {"step", "forwards", true, ""},
+                   {"bubble", "%", true, ""}, {"held", "", true, ""},  {"over bound", "%", true, ""},
                    {"front", "", false, ""}};
   for (const Round& round : arena.rounds) {
     const Judged& judged = round.judged[entrant];
     const bool front = on_front(round, judged);
     const present::Tone tone = front ? present::Tone::Good : present::Tone::Plain;
-    table.rows.push_back({present::words(fmt::format("{} 1:{:g}:{:g}", round.ratio.name, round.ratio.I, round.ratio.W)),
+    table.rows.push_back({present::words(fmt::format("{}: {}", round.ratio.name, costs_text(round.ratio))),
                           present::words(place_of(arena, round, entrant), tone), present::number(judged.makespan, 3),
                           present::number(100 * judged.bubble, 2), present::number(judged.held, 2),
                           present::number(100 * judged.over_bound(), 2),
@@ -175,9 +177,9 @@ void add_new(present::Page& page, const Arena& arena, std::size_t entrant) {
   const Schedule order = order_of(arena.request, arena.request.entrants[entrant], ratio);
   std::size_t passes = 0;
   for (const auto& row : order.order) passes += row.size();
-  if (passes <= kMostDrawn)
-    page.picture(fmt::format("{} under {}", name, ratio.name),
-                 present::to_svg(present::picture_of(order, evaluate(order, plain_costs(order, ratio)))));
+  const Played played = play(order, ratio);
+  if (passes <= kMostDrawn && played.steps == 1)
+    page.picture(fmt::format("{} under {}", name, ratio.name), present::to_svg(present::picture_of(order, played.evaluation)));
   if (const std::string deadlocks = deadlocks_of(judged); !deadlocks.empty())
     page.preformatted(deadlocks, "Where it deadlocks, and who waits for whom");
 }
@@ -208,7 +210,7 @@ std::string to_page(const Arena& arena) {
   for (std::size_t i = 0; i < request.entrants.size(); ++i)
     if (is_new(request.entrants[i])) add_new(page, arena, i);
   for (const Round& round : arena.rounds) {
-    page.heading(fmt::format("Costs {}: F:I:W = 1:{:g}:{:g}", round.ratio.name, round.ratio.I, round.ratio.W));
+    page.heading(fmt::format("Costs {}: {}", round.ratio.name, costs_text(round.ratio)));
     page.note(round.ratio.origin);
     const auto legal = [](const Judged& judged) { return judged.legal(); };
     if (std::any_of(round.judged.begin(), round.judged.end(), legal))

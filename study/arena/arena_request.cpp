@@ -42,13 +42,17 @@ ArenaRequest request_of(ArenaAsked asked) {
   request.entrants = std::move(asked.entrants);
   set_sizes(asked, request);
   if (asked.alone && request.entrants.empty()) throw option_fault("alone", "this leaves the families out: name a schedule");
-  if (!asked.alone)
-    for (Entrant& family : all_families()) {
+  for (const std::string& text : asked.ratios) request.ratios.push_back(read_cost_ratio(text));
+  if (request.ratios.empty()) request.ratios.push_back(cost_ratios().front());
+  const auto add = [&](std::vector<Entrant> families) {
+    for (Entrant& family : families) {
       const auto same = [&](const Entrant& given) { return given.name == family.name; };
       if (std::none_of(request.entrants.begin(), request.entrants.end(), same)) request.entrants.push_back(std::move(family));
     }
-  for (const std::string& text : asked.ratios) request.ratios.push_back(read_cost_ratio(text));
-  if (request.ratios.empty()) request.ratios.push_back(cost_ratios().front());
+  };
+  if (!asked.alone) add(all_families());
+  const auto has_head = [](const CostRatio& ratio) { return ratio.head > 0; };
+  if (!asked.alone && std::any_of(request.ratios.begin(), request.ratios.end(), has_head)) add(all_cut_vocabularies());
   request.clusters = std::move(asked.clusters);
   if (request.clusters.empty()) add_default_clusters(request);
   if (request.clusters == std::vector<std::string>{"none"}) request.clusters.clear();

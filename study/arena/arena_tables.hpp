@@ -12,8 +12,10 @@ std::string semantics_letters(const Transfers& transfers);  // "auBg"; '-' where
 std::string semantics_text(const Judged& judged);           // early/late
 std::string time_text(const ClusterTime& time);             // "24.24 ms"; "-" where there is none
 std::string heading_of(const Arena& arena, const Round& round);
-// The costs of the order's passes under the ratio, with free links.
-PassCosts plain_costs(const Schedule& schedule, const CostRatio& ratio);
+// What is unusual about the entrant's weights and steps: "weights twice", "stale by 1 update"; "" = nothing.
+std::string remark_on(const Judged& judged);
+// "F:I:W = 1:1.2:0.867, head 0.26, ..."
+std::string costs_text(const CostRatio& ratio);
 // Microbatches that a rank holds: half, three quarters, once and twice as many as 1F1B's first rank.
 std::vector<double> memory_limits(int ranks);
 

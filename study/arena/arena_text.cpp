@@ -30,8 +30,26 @@ std::string semantics_text(const Judged& judged) {
 }
 
 std::string heading_of(const Arena& arena, const Round& round) {
-  return fmt::format("{} ranks, {} microbatches; F:I:W = 1:{:g}:{:g} ({}: {})", arena.request.ranks, arena.request.microbatches,
-                     round.ratio.I, round.ratio.W, round.ratio.name, round.ratio.origin);
+  return fmt::format("{} ranks, {} microbatches; {} ({}: {})", arena.request.ranks, arena.request.microbatches,
+                     costs_text(round.ratio), round.ratio.name, round.ratio.origin);
+}
+
+std::string costs_text(const CostRatio& ratio) {
+  std::string text = fmt::format("F:I:W = 1:{:g}:{:g}", ratio.I, ratio.W);
+  if (ratio.head > 0) text += fmt::format(", head {:g}", ratio.head);
+  if (ratio.copy != 1) text += fmt::format(", copy {:g}", ratio.copy);
+  if (!ratio.lengths.empty()) text += fmt::format(", lengths {:g}", fmt::join(ratio.lengths, "/"));
+  return text;
+}
+
+std::string remark_on(const Judged& judged) {
+  std::vector<std::string> parts;
+  if (judged.on_host) parts.emplace_back("weights on the host");
+  if (judged.weights > 1) parts.emplace_back("weights twice");
+  if (judged.staleness > 0)
+    parts.push_back(fmt::format("stale by {} update{}", judged.staleness, judged.staleness > 1 ? "s" : ""));
+  if (!judged.flushes) parts.emplace_back("step: its period");
+  return fmt::format("{}", fmt::join(parts, ", "));
 }
 
 std::string time_text(const ClusterTime& time) {
@@ -70,7 +88,8 @@ std::string table_of(const Arena& arena, const Round& round) {
         besides += fmt::format("  {}\n", judged.faults[f]);
       continue;
     }
-    std::vector<std::string> row = {name + (judged.weights > 1 ? " (weights twice)" : ""),
+    const std::string remark = remark_on(judged);
+    std::vector<std::string> row = {name + (remark.empty() ? "" : " (" + remark + ")"),
                                     on_front(round, judged) ? "*" : "",
                                     std::to_string(judged.stages_per_rank),
                                     fmt::format("{:.4g}", judged.held),
@@ -110,6 +129,8 @@ void write_judged(JsonWriter& out, const Arena& arena, const Round& round, const
   }
   if (judged.legal()) {
     out.field("stages_per_rank", judged.stages_per_rank).field("weights", judged.weights);
+    if (judged.on_host) out.field("weights_on_host", true);
+    if (!judged.flushes) out.field("period", true).field("staleness", judged.staleness);
     out.field("makespan", judged.makespan).field("bubble", judged.bubble);
     out.field("held", judged.held).field("held_least", judged.held_least);
     out.field("bound", judged.bound).field("bound_in_memory", judged.bound_in_memory).field("over_bound", judged.over_bound());
@@ -161,7 +182,8 @@ std::string to_table(const Arena& arena) {
   return text +
          "\nheld: microbatches whose activations the fullest rank holds; step: in forwards of a rank's share; *: nothing is as "
          "short\n"
-         "and holds no more; over bound: no order of this placement in this memory is shorter than the bound (~: in any "
+         "and holds no more (stale gradients aside); over bound: no order of this placement in this memory is shorter than the "
+         "bound (~: in any "
          "memory);\n"
          "transfers, early/late receives: finishes as a asynchronous, u buffered, B blocking, g batched, - deadlocks; clusters: "
          "the\n"
@@ -180,6 +202,8 @@ std::string to_json(const Arena& arena) {
   for (const Round& round : arena.rounds) {
     out.object(JsonLayout::Lines).field("costs", round.ratio.name).field("origin", round.ratio.origin);
     out.field("F", 1.0).field("I", round.ratio.I).field("W", round.ratio.W);
+    out.field("head", round.ratio.head).field("copy", round.ratio.copy);
+    if (!round.ratio.lengths.empty()) out.field("lengths", round.ratio.lengths);
     out.field("forward_flops", round.ratio.work.base()).field("hand_over_bytes", round.ratio.bytes.base());
     out.list("schedules", JsonLayout::Lines);
     for (const std::size_t i : ranking(arena, round)) write_judged(out, arena, round, round.judged[i]);

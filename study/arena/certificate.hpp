@@ -13,7 +13,8 @@ struct Submission {
 };
 
 // panpipe-order-certificate/1 for the first entrant under the first ratio. Costs are of one stage (of one slice), the makespan in
-// the same unit. Throws InputError if the order is refused or not legal, and if it states transfers.
+// the same unit; of an order without a flush it is the period, and the rows are of steps in a row. Throws InputError if the order
+// is refused or not legal, and if it states transfers.
 std::string to_certificate(const Arena& arena, const Submission& submission);
 
 }  // namespace panpipe::study

@@ -1,4 +1,4 @@
-// A pipeline of equal stages on a cluster: measures a schedule's step on it under a ratio of costs.
+// A pipeline on a cluster: measures a schedule's step on it under a ratio of costs.
 #pragma once
 
 #include <map>
@@ -15,10 +15,11 @@ class ClusterBench {
   ClusterBench(const std::string& cluster, const CostRatio& ratio, int ranks, int microbatches);
   ~ClusterBench();
 
-  // Costs of one of `stages_per_rank` stages of a rank, in seconds. The delay is the mean over neighbouring ranks.
-  PassCosts costs(int stages_per_rank) const;
-  // The step time from both engines. Thread-safe.
-  ClusterTime time(const Schedule& schedule, int stages_per_rank, const Engine& simulate) const;
+  // Costs of the order's passes, in seconds. The delay is the mean over neighbouring ranks, a copy takes its share of the links
+  // to the host when all ranks copy.
+  PassCosts costs(const Schedule& schedule) const;
+  // The step time from both engines; without a flush the period. Thread-safe.
+  ClusterTime time(const Schedule& schedule, const Engine& simulate) const;
 
  private:
   struct Parts;

@@ -36,7 +36,7 @@ TEST(Completion, KnowsWhatTheArenaTakes) {
   EXPECT_EQ(words("wave"), "wave-search\tsearched orders of waves and loops\n:files\n");
   EXPECT_THAT(words("zb-h"), HasSubstr("zb-h1\t"));
   EXPECT_THAT(words("zb-h1 zb-v"), HasSubstr("zb-v-auto\t"));  // any number of schedules
-  EXPECT_EQ(words("--cost-ratios 8k-"), "8k-recompute\t\n8k-lora\t\n");
+  EXPECT_EQ(words("--cost-ratios 8k-"), "8k-recompute\t\n8k-lora\t\n8k-vocabulary\t\n");
   EXPECT_EQ(words("--cost-ratios even,32"), "even,32k\t\n");
   EXPECT_THAT(words("--clusters h100x8,dgx-a"), HasSubstr("h100x8,dgx-a100-80g\t\n"));
   EXPECT_EQ(words("--backend f"), "flow\t\n");

@@ -52,7 +52,10 @@ PRINTED = {
         f"plan {GPT} --set schedule=auto --largest micro",
     ],
     "sweep": [f"sweep {GPT} --over schedule=1f1b,zb-h1 --over batch.micro=1,2,64"],
-    "arena": ["arena"],
+    "arena": [
+        "arena",
+        "arena pipedream-2bw roundpipe stp --alone --clusters h100x8 --cost-ratios 8k:head=0.3,8k:lengths=2/1",
+    ],
     "schedule": [
         "schedule 1f1b --ranks 4 --microbatches 8",
         "schedule zb-auto --ranks 4 --microbatches 8 --costs F=10,I=12,W=8,comm=1",

@@ -54,7 +54,7 @@ class Calls(Cases):
             ),
             (
                 lambda: panpipe.arena("1f1b", cost_ratios=[(10, 12)]),
-                "cost_ratios: there is no '10:12'; there are even, 8k, 32k, 8k-recompute, 8k-lora\n"
+                "cost_ratios: there is no '10:12'; there are even, 8k, 32k, 8k-recompute, 8k-lora, 8k-vocabulary\n"
                 "  help: or three numbers, F:I:W, as in 10:12:8",
             ),
             (lambda: panpipe.arena("1f1b", cost_ratios=[{"F": 1, "B": 2}]), "cost_ratios: a ratio has F, I and W, not F, B"),

@@ -56,8 +56,8 @@ TEST(Offload, LongLivesFirstAsFarAsTheCopyLaneHidesThem) {
   EXPECT_EQ(hidden.makespan, 12);
   EXPECT_EQ(hidden.peak_activations, (std::vector<int>{3}));
   // Levels: F0 1, F1 2, F2 3; at 3 m1 is gone and F3 comes; 4 m2 gone; 5 m3 gone and m1 back; 6 B0 over, m2 back; ...
-  const std::vector<std::pair<double, int>> levels = {{0, 1}, {1, 2}, {2, 3}, {3, 3},  {4, 2},
-                                                      {5, 2}, {6, 2}, {8, 2}, {10, 1}, {12, 0}};
+  const std::vector<std::pair<double, double>> levels = {{0, 1}, {1, 2}, {2, 3}, {3, 3},  {4, 2},
+                                                         {5, 2}, {6, 2}, {8, 2}, {10, 1}, {12, 0}};
   EXPECT_EQ(activation_curves(selective, hidden)[0].levels, levels);
 
   // With m0 the lane is late: back 4-5, so 0B0 starts at 5 and all ends one later; two activations are held at most.
@@ -130,7 +130,7 @@ TEST(Offload, WhatWaitsForTheWeightGradient) {
   EXPECT_EQ(test::message_of(check_schedule(parked)), "legal");
   const ScheduleEvaluation evaluation = evaluate(parked, {});
   EXPECT_EQ(evaluation.makespan, 9);
-  const std::vector<std::pair<double, int>> levels = {{0, 1}, {2, 2}, {3, 1}, {4, 2}, {5, 2}, {6, 3}, {7, 2}, {8, 1}, {9, 0}};
+  const std::vector<std::pair<double, double>> levels = {{0, 1}, {2, 2}, {3, 1}, {4, 2}, {5, 2}, {6, 3}, {7, 2}, {8, 1}, {9, 0}};
   EXPECT_EQ(activation_curves(parked, evaluation)[0].levels, levels);
   // Half of it is left after I: copies take 0.5, and the third fits as well (away 6-6.5, back at 7).
   PassCosts half;

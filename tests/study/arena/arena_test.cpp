@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "schedule/find_family.hpp"
 #include "schedule/search/placed_search.hpp"
 #include "schedule/search/rows.hpp"
 #include "schedule/step_bound.hpp"
@@ -129,6 +130,116 @@ TEST(Arena, BothBackEndsAgree) {
     }
 }
 
+// A head of h behind the last stage of 1F1B, whose rank is the slowest: its own m (F + I + W + 3 h), and on the way of the first
+// microbatch to it and of the last one back (p - 1)(F + I + W). Cut over the ranks, each has 3 h / p of it for each microbatch:
+// the bound by work is m (F + I + W + 3 h / p).
+TEST(Units, AHeadIsOnTheLastStageOrCutOverAllRanks) {
+  for (const double head : {0.25, 1.0}) {
+    const std::string ratio = fmt::format("1:1:1:head={:g}", head);
+    const Judged whole = judged_alone("1f1b", 4, 8, ratio);
+    EXPECT_NEAR(whole.makespan, 8 * (3 + 3 * head) + 3 * 3, 1e-9);
+    for (const int barriers : {1, 2}) {
+      const Judged cut = judged_alone(fmt::format("1f1b,vocabulary=stages,vocabulary_barriers={}", barriers), 4, 8, ratio);
+      ASSERT_TRUE(cut.legal());
+      EXPECT_GE(cut.bound, 8 * (3 + 3 * head / 4));
+      EXPECT_LT(cut.makespan, whole.makespan);
+      EXPECT_GT(cut.held, whole.held);  // one more microbatch is in flight for each barrier
+    }
+  }
+  // Without a head its passes take nothing, and the order waits as it is drawn.
+  EXPECT_GE(judged_alone("1f1b,vocabulary=stages", 4, 8).makespan, judged_alone("1f1b", 4, 8).makespan);
+}
+
+// One rank, GPipe, 4 microbatches: F0-F3, B3.. all F = 1, B = 2 and copies of c. Without waiting 12; the peak falls where copies
+// have time to end.
+TEST(Units, CopiesTakeTheTimeOfTheRatio) {
+  EXPECT_EQ(judged_alone("gpipe,offload=selective", 1, 4, "1:1:1:copy=1").held, 3);
+  EXPECT_EQ(judged_alone("gpipe,offload=selective", 1, 4, "1:1:1:copy=100").makespan, 12);  // none is hidden: none is made
+}
+
+// Microbatches of 2, 1, 1, 2 halves on two ranks: in relation to the mean of 1.5, 4/3, 2/3, 2/3, 4/3. F = B / 2 = 1, GPipe:
+// F: rank 0 ends at 4/3, 2, 8/3, 4; rank 1 begins at 4/3, ends at 8/3, 10/3, 4, 16/3. B in the order 0, 1, 2, 3: rank 1 ends at
+// 8, 28/3, 32/3, 40/3, rank 0's last one starts there and takes 8/3: 16. All four are held, in sum 4.
+TEST(Units, MicrobatchesOfUnequalLength) {
+  const Judged unequal = judged_alone("gpipe", 2, 4, "1:1:1:lengths=2/1/1/2");
+  EXPECT_NEAR(unequal.makespan, 16, 1e-9);
+  EXPECT_NEAR(unequal.held, 4, 1e-9);
+  // 1F1B holds two neighbours at most: 4/3 + 2/3.
+  EXPECT_NEAR(judged_alone("1f1b", 2, 4, "1:1:1:lengths=2/1/1/2").held, 2, 1e-9);
+  // Equal lengths, however they are written, are no lengths: every family, chain and slice.
+  for (const Entrant& entrant : all_families()) {
+    const Judged plain = judge(request_of({entrant}, 4, 8)).rounds[0].judged[0];
+    const Judged equal = judge(request_of({entrant}, 4, 8, "even:lengths=7")).rounds[0].judged[0];
+    if (!plain.legal() || !plain.flushes) continue;
+    EXPECT_NEAR(equal.makespan, plain.makespan, 1e-9) << entrant.name;
+    EXPECT_NEAR(equal.held, plain.held, 1e-9) << entrant.name;
+  }
+  EXPECT_EQ(judged_alone("1f1b,vocabulary=stages", 4, 8, "even:lengths=1/2").refused,
+            "microbatches of unequal length together with a vocabulary cut over the ranks have no unit here");
+}
+
+// Without a flush: the work of a rank, m (F + B), with two versions of the weights; it wins nothing, since it trains something
+// else. Post-validation of ZB-H2 keeps its results, and wins.
+TEST(Units, ThePeriodOfStepsWithoutAFlush) {
+  ArenaRequest request =
+      request_of({read_entrant("pipedream-2bw"), read_entrant("zb-h2,post_validation=true"), read_entrant("zb-h2")}, 4, 8);
+  request.clusters = {"h100x8"};
+  const Arena arena = judge(request);
+  const Judged &stale = arena.rounds[0].judged[0], &validated = arena.rounds[0].judged[1], &flushed = arena.rounds[0].judged[2];
+  EXPECT_EQ(stale.makespan, 24);
+  EXPECT_EQ(stale.bound, 24);
+  EXPECT_EQ(stale.held, 4);
+  EXPECT_EQ(stale.weights, 2);
+  EXPECT_EQ(stale.staleness, 1);
+  EXPECT_NEAR(stale.bubble, 0, 1e-12);
+  EXPECT_EQ(validated.staleness, 0);
+  EXPECT_LT(validated.makespan, flushed.makespan);
+  EXPECT_EQ(fastest_within(arena, arena.rounds[0], 4, -1), -1);
+  EXPECT_EQ(fastest_within(arena, arena.rounds[0], 7, -1), 1);
+  EXPECT_FALSE(on_front(arena.rounds[0], stale));
+  EXPECT_LT(stale.on[0].simulated_s, flushed.on[0].simulated_s);
+}
+
+// RoundPipe on 4 ranks: 2 slots of forward and 6 of backward, each of the latter 4 / 6 of a rank's share. With F = I = W = 1 one
+// takes (R + B) 2 = 4 x 3 / 6, as the turn does, and a slot of forward 4 x 5 / 6 / 2 = 5/3. A microbatch: 2 x 5/3 + 6 x 2 of
+// work.
+TEST(Units, SlotsOfAScheduleWithoutHomes) {
+  const Judged judged = judged_alone("roundpipe", 4, 8);
+  ASSERT_TRUE(judged.legal()) << judged.refused;
+  EXPECT_TRUE(judged.on_host);
+  EXPECT_GE(judged.makespan, 8 * (2 * 5.0 / 3 + 6 * 2) / 4 - 1e-9);
+  EXPECT_LT(judged.makespan, 2 * 8 * (2 * 5.0 / 3 + 6 * 2) / 4);
+  EXPECT_NEAR(judged.held, 4.0 / 6, 1e-9);  // one part of the backward at a time
+}
+
+// Every family takes part, or the reason is one of its sizes.
+TEST(Units, EveryFamilyIsJudgedOnClustersToo) {
+  std::vector<Entrant> entrants = all_families();
+  for (Entrant& cut : all_cut_vocabularies()) entrants.push_back(std::move(cut));
+  entrants.push_back(read_entrant("gis-h,offload=full"));
+  entrants.push_back(read_entrant("gis-h"));
+  ArenaRequest request = request_of(std::move(entrants), 4, 12, "8k-vocabulary");
+  request.clusters = {"h100x8"};
+  request.ratios.push_back(read_cost_ratio("8k:lengths=2/1/1"));
+  const Arena arena = judge(request);
+  const double forward_s = 33e12 / (0.5 * 989.4e12);
+  for (const Judged& judged : arena.rounds[0].judged) {
+    const std::string& name = arena.request.entrants[judged.entrant].name;
+    ASSERT_TRUE(judged.legal()) << name << ": " << judged.refused;
+    EXPECT_GE(judged.makespan, judged.bound * (1 - 1e-9)) << name;
+    EXPECT_EQ(judged.on[0].refused, "") << name;
+    if (find_family(arena.request.entrants[judged.entrant].family)->searched()) continue;   // another order there
+    EXPECT_GE(judged.on[0].simulated_s, judged.makespan * forward_s * (1 - 1e-6)) << name;  // links take time
+  }
+  for (const Judged& judged : arena.rounds[1].judged) {
+    if (!judged.legal()) continue;
+    EXPECT_EQ(judged.on[0].refused, "") << arena.request.entrants[judged.entrant].name;
+  }
+  // Copies take the links to the host: all of what is left is copied on PCIe.
+  const auto& judged = arena.rounds[0].judged;
+  EXPECT_GT(judged[judged.size() - 2].on[0].simulated_s, judged.back().on[0].simulated_s * 1.2);
+}
+
 // 1F1B with early receives stops where sends wait for their receives; nothing stops where nobody is held.
 TEST(Arena, TransferSemanticsAreThoseOfTheOrder) {
   for (const char* family : {"1f1b", "gpipe", "zb-v", "interleaved-1f1b"}) {
@@ -148,7 +259,7 @@ TEST(Arena, TransferSemanticsAreThoseOfTheOrder) {
 // No family beats its bound, whatever sizes and costs; searched ones state a bound of their own, which is this one.
 TEST(Arena, NoOrderIsShorterThanItsBound) {
   for (const auto& [p, m] : {std::pair{2, 4}, {3, 6}, {4, 8}, {4, 12}})
-    for (const char* ratio : {"even", "32k", "8k-recompute", "8k-lora"}) {
+    for (const char* ratio : {"even", "32k", "8k-recompute", "8k-lora", "8k-vocabulary"}) {
       const Arena arena = judge(request_of(all_families(), p, m, ratio));
       int legal = 0;
       for (const Judged& judged : arena.rounds[0].judged) {
@@ -156,7 +267,7 @@ TEST(Arena, NoOrderIsShorterThanItsBound) {
         ++legal;
         EXPECT_GE(judged.makespan, judged.bound * (1 - 1e-9)) << arena.request.entrants[judged.entrant].name;
       }
-      EXPECT_GE(legal, 24);
+      EXPECT_GE(legal, 26);
     }
   EXPECT_GE(schedule_families().size(), 24u);
   EXPECT_GT(all_families().size(), schedule_families().size());
@@ -211,7 +322,7 @@ TEST(ShippedOrders, AreBetterThanEveryFamily) {
     EXPECT_TRUE(on_front(arena.rounds[0], arena.rounds[0].judged.back()));
     for (std::size_t i = 0; i + 1 < arena.rounds[0].judged.size(); ++i) {
       const Judged& family = arena.rounds[0].judged[i];
-      if (!family.legal() || family.held > held) continue;
+      if (!family.legal() || family.held > held || family.staleness > 0) continue;
       EXPECT_GT(family.makespan, 1.01 * arena.rounds[0].judged.back().makespan) << arena.request.entrants[i].name;
     }
   }
@@ -306,6 +417,13 @@ TEST(BadInput, IsRefusedInWords) {
             "error: option 'held' of a search is a number from 0 to 1e6, not '-1'");
   EXPECT_EQ(fault_of([] { read_cost_ratio("8K"); }),
             "--cost-ratios: error: there is no '8K', did you mean '8k'?\n  help: or three numbers, F:I:W, as in 10:12:8");
+  EXPECT_EQ(fault_of([] { read_cost_ratio("8k:heads=1"); }),
+            "--cost-ratios: error: behind the ratio there is no 'heads', did you mean 'head'?\n  help: as in "
+            "8k:head=0.3:copy=2:lengths=2/1/1");
+  EXPECT_EQ(fault_of([] { read_cost_ratio("8k:lengths=2/0"); }),
+            "--cost-ratios: error: a length is a number above 0, up to 1e+06, not '0'");
+  EXPECT_EQ(fault_of([] { read_cost_ratio("1:1:1:copy=nan"); }),
+            "--cost-ratios: error: copy is a number from 0 to 1e+06, not 'nan'");
   EXPECT_THAT(fault_of([] { read_cost_ratio("0:1:1"); }), HasSubstr("--cost-ratios: error: there is no '0:1:1'"));
   EXPECT_THAT(
       fault_of([] { judged_alone(kWave8k, 2, 8); }),
