@@ -8,13 +8,18 @@ namespace panpipe::web {
 
 Answer answer_arena(const Call& call) {
   bool split = false;
-  const PassCosts costs = costs_of(call);
-  Schedule schedule = schedule_of(call, costs, split);
   app::ArenaRequest request;
-  request.ranks = schedule.ranks;
-  request.microbatches = schedule.microbatches;
-  const std::string name = schedule.name;
-  request.entrants.push_back({name, "", {}, std::move(schedule)});
+  if (call.has("csv")) {
+    Schedule order = schedule_of(call, {}, split);
+    request.ranks = order.ranks;
+    request.microbatches = order.microbatches;
+    std::string name = order.name;
+    request.entrants.push_back({std::move(name), "", {}, std::move(order)});
+  } else {
+    request.entrants.push_back(study::entrant_of({call.text("family"), options_of(call, split)}));
+    if (call.has("ranks")) request.ranks = call.number("ranks", 0);
+    if (call.has("microbatches")) request.microbatches = call.number("microbatches", 0);
+  }
   request.ratios = call.texts("ratios");
   request.clusters = call.texts("clusters");
   if (request.clusters.empty()) request.clusters = {"none"};

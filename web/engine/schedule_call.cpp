@@ -62,11 +62,16 @@ PassCosts costs_of(const Call& call) {
   return parse_pass_costs(fmt::format("{}", fmt::join(parts, ",")));
 }
 
-Schedule schedule_of(const Call& call, const PassCosts& costs, bool& split) {
+ScheduleOptions options_of(const Call& call, bool& split) {
   ScheduleOptions options;
   if (call.has("parameters"))
     for (const auto& [key, value] : call.at("parameters").items()) options[key] = text_of(value);
   split = take_braid(options);
+  return options;
+}
+
+Schedule schedule_of(const Call& call, const PassCosts& costs, bool& split) {
+  const ScheduleOptions options = options_of(call, split);
   if (call.has("csv")) return read_schedule_csv(call.text("csv"), call.text("name", "order.csv"));
   return obtain_schedule({call.text("family"), size_of(call, "ranks"), size_of(call, "microbatches")}, options, costs);
 }

@@ -116,7 +116,7 @@ export class Laboratory {
     if (Number(value('comm'))) return;
     const judged = await this.engine.ask({ ...this.request(), call: 'arena', alone: true, ratios: [ratio()] }, { channel: 'bound' });
     const row = judged?.document?.rounds?.[0]?.schedules?.[0], { makespan } = answer.document;
-    if (this.answer !== answer || !row?.bound) return;
+    if (this.answer !== answer || !row?.bound || row.period) return;
     const over = row.over_bound, least = number(makespan / (1 + over));
     this.bound.textContent = over < 1e-9 ? `meets the proved bound ${least}` : `${percent(over)} over the proved bound ${least}`;
   }
