@@ -29,7 +29,7 @@ accuracy: ## predict the published runs and write docs/accuracy.md
 	@$(MAKE) --no-print-directory build PROGRAMS=1
 	@tools/accuracy $(RELEASE)/bin/panpipe
 
-arena: ## judge all schedules beside each other and write docs/arena.md; seconds
+arena: ## judge all schedules beside each other and write docs/arena-table.*; minutes
 	@$(MAKE) --no-print-directory build PROGRAMS=1
 	@tools/arena $(RELEASE)/bin/panpipe
 
