@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/text/characters.hpp"
+#include "cli/option_checks.hpp"
 #include "cli/output.hpp"
 #include "cli/trainer_words.hpp"
 #include "jobs/import.hpp"
@@ -69,25 +70,23 @@ void add_trainer(CLI::App& sub, const std::string& name, const jobs::Importer& i
   trainer->add_option("FILE", options->file, fmt::format("{}; - for standard input", importer.file))->required();
   trainer->add_option("--cluster", job.cluster, "cluster file (default: nodes of eight H100)")->type_name("FILE");
   trainer->add_option("-o", options->output, "scenario to write instead of standard output")->type_name("SCENARIO");
-  const auto add_count = [&](const char* option, std::optional<int>& count, const std::string& description, int most) {
-    trainer->add_option(option, count, description)->type_name("N")->check(CLI::Range(1, most));
-  };
-  add_count("--gpus", job.gpus, fmt::format("GPUs of the job (default: {})", importer.gpus), 1 << 16);
+  add_number(*trainer, "--gpus", job.gpus, fmt::format("GPUs of the job (default: {})", importer.gpus), 1, 1 << 16);
   if (!importer.model.empty()) {
     trainer->add_option("--model", job.model, fmt::format("the model's config.json{}", importer.model))->type_name("CONFIG");
-    add_count("--sequence", job.sequence, "tokens of a sample", 1 << 24);
-    add_count("--micro", job.micro, "samples of a microbatch, where they are open", 1 << 20);
+    add_number(*trainer, "--sequence", job.sequence, "tokens of a sample", 1, 1 << 24);
+    add_number(*trainer, "--micro", job.micro, "samples of a microbatch, where they are open", 1, 1 << 20);
   }
   if (importer.script) {
     trainer->add_option("VALUE", options->values,
                         "the script's own arguments, all of them; put -- before the first that begins with -");
     add_script_options(*trainer, options->script);
-    add_count("--launch", job.launch, "which command, where a script has several that train differently", 1000);
+    add_number(*trainer, "--launch", job.launch, "which command, where a script has several that train differently", 1, 1000);
     trainer->add_flag("--json", options->json,
                       "print values with their origins, what is not known, and the words of the command");
   }
   if (importer.vocabulary)
-    add_count("--vocabulary", job.vocabulary, "tokens of the tokenizer, where the arguments do not state them", 1 << 24);
+    add_number(*trainer, "--vocabulary", job.vocabulary, "tokens of the tokenizer, where the arguments do not state them", 1,
+               1 << 24);
   trainer->footer(std::string(importer.notes));
   if (importer.overrides) {
     trainer->allow_extras();
@@ -111,13 +110,10 @@ void add_trainer(CLI::App& sub, const std::string& name, const jobs::Importer& i
 }  // namespace
 
 void add_script_options(CLI::App& sub, ScriptWords& words, const std::string& group) {
-  CLI::Option* define =
-      sub.add_option("--define", words.defines, "a variable's value, whatever the script assigns; may be repeated")
-          ->type_name("NAME=VALUE")
-          ->allow_extra_args(false);
-  CLI::Option* argument = sub.add_option("--argument", words.arguments, "an argument of the script, from 1; may be repeated")
-                              ->type_name("N=VALUE")
-                              ->allow_extra_args(false);
+  CLI::Option* define = add_repeatable(sub, "--define", words.defines,
+                                       "a variable's value, whatever the script assigns; may be repeated", "NAME=VALUE");
+  CLI::Option* argument =
+      add_repeatable(sub, "--argument", words.arguments, "an argument of the script, from 1; may be repeated", "N=VALUE");
   if (group.empty()) return;
   define->group(group);
   argument->group(group);

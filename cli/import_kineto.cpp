@@ -6,8 +6,8 @@
 #include <memory>
 #include <optional>
 
-#include "base/error.hpp"
 #include "base/files/files_write.hpp"
+#include "cli/option_checks.hpp"
 #include "cli/output.hpp"
 #include "cli/predict.hpp"
 #include "costmodel/prediction/prediction.hpp"
@@ -17,9 +17,8 @@
 namespace panpipe::cli {
 namespace {
 
-struct KinetoOptions : ScenarioOptions {
+struct KinetoOptions : BesideOptions {
   std::string file, output;
-  std::optional<int> rank;
   int steps = 0, per_node = 8;
   bool json = false;
 };
@@ -32,12 +31,11 @@ jobs::PredictedGroups predict_trace(const KinetoOptions& options, const jobs::Ki
 }
 
 int import_kineto(const KinetoOptions& options) {
-  if (options.scenario.empty() && (!options.overrides.empty() || !options.plan.empty() || options.rank))
-    throw InputError("--set, --plan and --rank go with --scenario: they say what is predicted");
+  const bool beside = options.wanted();
   const jobs::KinetoTrace trace = jobs::read_kineto_trace(options.file, options.per_node);
   const jobs::TraceSummary summary = jobs::summary_of(trace, options.steps);
   std::optional<jobs::PredictedGroups> predicted;
-  if (!options.scenario.empty()) predicted = predict_trace(options, trace);
+  if (beside) predicted = predict_trace(options, trace);
   const jobs::PredictedGroups* groups = predicted ? &*predicted : nullptr;
   if (options.json)
     print(jobs::trace_json(trace, summary, groups) + "\n");
@@ -57,20 +55,9 @@ void add_kineto_import(CLI::App& sub, std::function<int()>& run) {
   auto options = std::make_shared<KinetoOptions>();
   CLI::App* kineto = sub.add_subcommand("kineto", "sort the kernels of a trace of PyTorch's profiler, beside a prediction");
   kineto->add_option("FILE", options->file, "trace of torch.profiler (.json or .json.gz); - for standard input")->required();
-  kineto->add_option("--scenario", options->scenario, "predict this scenario beside the trace")->type_name("SCENARIO");
-  kineto->add_option("--set", options->overrides, "override a key of the scenario: KEY=VALUE (repeat)")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false);
-  kineto->add_option("--plan", options->plan, "predict this plan of it")->type_name("PLAN");
-  kineto->add_option("--rank", options->rank, "rank of the trace (default: as it says, else 0)")
-      ->type_name("N")
-      ->check(CLI::Range(0, 1 << 20));
-  kineto->add_option("--steps", options->steps, "steps in the trace (default: its ProfilerStep marks, else 1)")
-      ->type_name("N")
-      ->check(CLI::Range(1, 1 << 20));
-  kineto->add_option("--per-node", options->per_node, "GPUs of a node, by which groups lie on nodes (default 8)")
-      ->type_name("N")
-      ->check(CLI::Range(1, 1 << 10));
+  add_beside_options(*kineto, *options, "rank of the trace (default: as it says, else 0)");
+  add_number(*kineto, "--steps", options->steps, "steps in the trace (default: its ProfilerStep marks, else 1)", 1, 1 << 20);
+  add_number(*kineto, "--per-node", options->per_node, "GPUs of a node, by which groups lie on nodes (default 8)", 1, 1 << 10);
   kineto->add_flag("--json", options->json, "print a JSON document instead of the table");
   kineto->add_option("-o", options->output, "table of measured collectives to write, the least time of each size")
       ->type_name("TABLE");

@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "base/files/files_write.hpp"
 #include "cli/import_jobs.hpp"
+#include "cli/option_checks.hpp"
 #include "cli/output.hpp"
 
 namespace panpipe::cli {
@@ -64,16 +65,12 @@ void refer_from_output(app::LogRequest& request) {
 void add_job_of_log(CLI::App& sub, app::LogRequest& request, const char* scenario) {
   sub.add_option(scenario, request.scenario, "the job, where the log does not state it")->type_name("SCENARIO");
   sub.add_option("--cluster", request.job.cluster, "cluster file: the machine, which logs do not state")->type_name("FILE");
-  const auto add_count = [&](const char* name, std::optional<int>& count, const std::string& description, int most) {
-    sub.add_option(name, count, description)->type_name("N")->check(CLI::Range(1, most));
-  };
-  add_count("--gpus", request.job.gpus, "GPUs of the job, where the log does not state them", 1 << 16);
+  add_number(sub, "--gpus", request.job.gpus, "GPUs of the job, where the log does not state them", 1, 1 << 16);
   sub.add_option("--model", request.job.model, "the model's config.json, where the log does not state it")->type_name("CONFIG");
-  add_count("--sequence", request.job.sequence, "tokens of a sample, where the log does not state them", 1 << 24);
-  add_count("--vocabulary", request.job.vocabulary, "tokens of the tokenizer, where the log does not state them", 1 << 24);
-  sub.add_option("--run", request.run, "number of the run, in a log of several (default: the last one)")
-      ->type_name("N")
-      ->check(CLI::Range(1, 1 << 20));
+  add_number(sub, "--sequence", request.job.sequence, "tokens of a sample, where the log does not state them", 1, 1 << 24);
+  add_number(sub, "--vocabulary", request.job.vocabulary, "tokens of the tokenizer, where the log does not state them", 1,
+             1 << 24);
+  add_number(sub, "--run", request.run, "number of the run, in a log of several (default: the last one)", 1, 1 << 20);
 }
 
 void add_log_import(CLI::App& sub, std::function<int()>& run) {

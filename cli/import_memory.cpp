@@ -9,6 +9,7 @@
 #include "app/memory_snapshot.hpp"
 #include "base/error.hpp"
 #include "base/option_fault.hpp"
+#include "cli/option_checks.hpp"
 #include "cli/output.hpp"
 #include "cli/predict.hpp"
 #include "jobs/memory/memory_compare.hpp"
@@ -16,9 +17,9 @@
 namespace panpipe::cli {
 namespace {
 
-struct MemoryOptions : ScenarioOptions {
+struct MemoryOptions : BesideOptions {
   std::string file;
-  std::optional<int> gpu, rank;
+  std::optional<int> gpu;
   bool json = false;
 };
 
@@ -42,11 +43,10 @@ jobs::PredictedMemory predict_memory(const MemoryOptions& options) {
 }
 
 int import_memory(const MemoryOptions& options) {
-  if (options.scenario.empty() && (!options.overrides.empty() || !options.plan.empty() || options.rank))
-    throw InputError("--set, --plan and --rank go with --scenario: they state what is predicted");
+  const bool beside = options.wanted();
   const jobs::MeasuredMemory measured = jobs::read_measured_memory(options.file, options.gpu);
   std::optional<jobs::PredictedMemory> predicted;
-  if (!options.scenario.empty()) predicted = predict_memory(options);
+  if (beside) predicted = predict_memory(options);
   const jobs::PredictedMemory* of = predicted ? &*predicted : nullptr;
   if (options.json)
     print(jobs::memory_json(measured, of) + "\n");
@@ -66,17 +66,8 @@ void add_memory_import(CLI::App& sub, std::function<int()>& run) {
                    "snapshot of torch.cuda.memory._dump_snapshot, or text with torch.cuda.memory_summary() or the message of an "
                    "out-of-memory error; - for standard input")
       ->required();
-  memory->add_option("--gpu", options->gpu, "number of the GPU in the file (default: the one with most memory)")
-      ->type_name("N")
-      ->check(CLI::Range(0, 1 << 16));
-  memory->add_option("--scenario", options->scenario, "predict this scenario beside what was measured")->type_name("SCENARIO");
-  memory->add_option("--set", options->overrides, "override a key of the scenario: KEY=VALUE (repeat)")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false);
-  memory->add_option("--plan", options->plan, "predict this plan of it")->type_name("PLAN");
-  memory->add_option("--rank", options->rank, "rank that was measured (default: that of the fullest device)")
-      ->type_name("N")
-      ->check(CLI::Range(0, 1 << 20));
+  add_number(*memory, "--gpu", options->gpu, "number of the GPU in the file (default: the one with most memory)", 0, 1 << 16);
+  add_beside_options(*memory, *options, "rank that was measured (default: that of the fullest device)");
   memory->add_flag("--json", options->json, "print a JSON document instead of the table");
   memory->callback([options, &run] { run = [options] { return import_memory(*options); }; });
 }

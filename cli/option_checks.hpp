@@ -1,15 +1,29 @@
-// Checks of options that several verbs share, in CLI11's form: they return a sentence about the fault, or nothing.
+// Kinds of options that several verbs share, and checks in CLI11's form: they return a sentence about the fault, or nothing.
 #pragma once
 
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include <CLI/CLI.hpp>
 #include <string>
 
 #include "base/error.hpp"
 #include "base/text/quantity_text.hpp"
 
 namespace panpipe::cli {
+
+// A number from `least` to `most`.
+template <class T, class Limit>
+CLI::Option* add_number(CLI::App& sub, const std::string& name, T& value, const std::string& description, Limit least, Limit most,
+                        const char* type = "N") {
+  return sub.add_option(name, value, description)->type_name(type)->check(CLI::Range(least, most));
+}
+
+// One value each time that it is given.
+inline CLI::Option* add_repeatable(CLI::App& sub, const std::string& name, std::vector<std::string>& values,
+                                   const std::string& description, const char* type) {
+  return sub.add_option(name, values, description)->type_name(type)->allow_extra_args(false);
+}
 
 // For options whose absence means "all available": 0 must not mean that too.
 inline std::string at_least_one(const std::string& text) {

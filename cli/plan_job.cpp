@@ -10,6 +10,7 @@
 #include "base/option_fault.hpp"
 #include "base/text/counted.hpp"
 #include "cli/import_jobs.hpp"
+#include "cli/option_checks.hpp"
 #include "cli/output.hpp"
 #include "jobs/import.hpp"
 #include "jobs/megatron/export.hpp"
@@ -32,13 +33,12 @@ void add_planned_job_options(CLI::App& sub, PlannedJob& job) {
   sub.add_option("--model", job.options.model, "the model's config.json, where the job states none")
       ->type_name("CONFIG")
       ->group(group);
-  const auto add_count = [&](const char* name, std::optional<int>& count, const char* description, int most) {
-    sub.add_option(name, count, description)->type_name("N")->check(CLI::Range(1, most))->group(group);
-  };
   add_script_options(sub, job.script, group);
-  add_count("--sequence", job.options.sequence, "tokens of a sample, where the job states none", 1 << 24);
-  add_count("--micro", job.options.micro, "samples of a microbatch, where they are open", 1 << 20);
-  add_count("--vocabulary", job.options.vocabulary, "tokens of the tokenizer, where the job does not state them", 1 << 24);
+  add_number(sub, "--sequence", job.options.sequence, "tokens of a sample, where the job states none", 1, 1 << 24)->group(group);
+  add_number(sub, "--micro", job.options.micro, "samples of a microbatch, where they are open", 1, 1 << 20)->group(group);
+  add_number(sub, "--vocabulary", job.options.vocabulary, "tokens of the tokenizer, where the job does not state them", 1,
+             1 << 24)
+      ->group(group);
 }
 
 void refuse_job_options(const PlannedJob& job) {

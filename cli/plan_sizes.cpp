@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 
 #include "base/error.hpp"
+#include "cli/option_checks.hpp"
 #include "cli/output.hpp"
 #include "present/result/heading.hpp"
 
@@ -19,14 +20,9 @@ void show_size(int gpus) {
 }  // namespace
 
 void add_size_options(CLI::App& sub, app::SizeOptions& options) {
-  sub.add_option("--gpus", options.gpus, "plan for clusters of so many GPUs each: --gpus 8,16,32")
-      ->type_name("N,N")
-      ->delimiter(',')
-      ->check(CLI::Range(1, 1'000'000));
-  sub.add_option("--nodes", options.nodes, "the same by nodes: --nodes 1,2,4")
-      ->type_name("N,N")
-      ->delimiter(',')
-      ->check(CLI::Range(1, 1'000'000));
+  add_number(sub, "--gpus", options.gpus, "plan for clusters of so many GPUs each: --gpus 8,16,32", 1, 1'000'000, "N,N")
+      ->delimiter(',');
+  add_number(sub, "--nodes", options.nodes, "the same by nodes: --nodes 1,2,4", 1, 1'000'000, "N,N")->delimiter(',');
   sub.add_option("--deadline", options.deadline, "how many GPUs train the whole run in so long: --deadline 7d")
       ->type_name("TIME");
   sub.add_option("--budget", options.budget, "how many GPUs train the whole run for so much: --budget 50000USD")

@@ -5,8 +5,10 @@
 #include <CLI/CLI.hpp>
 
 #include "app/step_notes.hpp"
+#include "base/error.hpp"
 #include "base/input/scalar_text.hpp"
 #include "cli/build_info.hpp"
+#include "cli/option_checks.hpp"
 #include "cli/output.hpp"
 #include "costmodel/cost/shared_cores.hpp"
 #include "present/result/result_files.hpp"
@@ -15,16 +17,26 @@ namespace panpipe::cli {
 
 void add_scenario_options(CLI::App& sub, ScenarioOptions& options) {
   sub.add_option("SCENARIO", options.scenario, "scenario file (YAML)")->required();
-  sub.add_option("--set", options.overrides, "override a key: --set batch.micro=4 (repeatable)")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false);
+  add_repeatable(sub, "--set", options.overrides, "override a key: --set batch.micro=4 (repeatable)", "KEY=VALUE");
+}
+
+void add_beside_options(CLI::App& sub, BesideOptions& options, const std::string& rank) {
+  sub.add_option("--scenario", options.scenario, "predict this scenario beside what was measured")->type_name("SCENARIO");
+  add_repeatable(sub, "--set", options.overrides, "override a key of the scenario: KEY=VALUE (repeat)", "KEY=VALUE");
+  sub.add_option("--plan", options.plan, "predict this plan of it")->type_name("PLAN");
+  add_number(sub, "--rank", options.rank, rank, 0, 1 << 20);
+}
+
+bool BesideOptions::wanted() const {
+  if (scenario.empty() && (!overrides.empty() || !plan.empty() || rank))
+    throw InputError("--set, --plan and --rank go with --scenario: they state what is predicted");
+  return !scenario.empty();
 }
 
 void add_evidence_option(CLI::App& sub, ScenarioOptions& options) {
-  sub.add_option("--evidence", options.evidence,
-                 "a measurement of this machine and trainer, which narrows the interval: a log, a table of runs (repeatable)")
-      ->type_name("FILE")
-      ->allow_extra_args(false);
+  add_repeatable(sub, "--evidence", options.evidence,
+                 "a measurement of this machine and trainer, which narrows the interval: a log, a table of runs (repeatable)",
+                 "FILE");
 }
 
 void add_evidence(const std::vector<std::string>& files, std::vector<std::string>& overrides) {

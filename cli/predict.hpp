@@ -1,6 +1,7 @@
 // Shared by the predicting verbs: their options, and the output of results.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,7 +34,15 @@ struct PredictOptions : ScenarioOptions {
   bool all_spans = false;
 };
 
+// Of a verb that reads what was measured: the scenario that is predicted next to it, and which of its ranks was measured.
+struct BesideOptions : ScenarioOptions {
+  std::optional<int> rank;
+
+  bool wanted() const;  // throws InputError where the others stand without --scenario
+};
+
 void add_scenario_options(CLI::App& sub, ScenarioOptions& options);  // without --plan
+void add_beside_options(CLI::App& sub, BesideOptions& options, const std::string& rank);
 void add_evidence_option(CLI::App& sub, ScenarioOptions& options);
 void add_plan_option(CLI::App& sub, ScenarioOptions& options);
 void add_predict_options(CLI::App& sub, PredictOptions& options);

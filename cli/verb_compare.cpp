@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "base/files/files_write.hpp"
+#include "cli/option_checks.hpp"
 #include "cli/output.hpp"
 #include "cli/verbs.hpp"
 #include "present/result/result.hpp"
@@ -20,9 +21,8 @@ void add_compare_verb(CLI::App& sub, std::function<int()>& run) {
   auto options = std::make_shared<Settings>();
   sub.add_option("A", options->a, "result.json, or a folder written with -o")->required();
   sub.add_option("B", options->b, "the result to compare with: result.json, or a folder written with -o")->required();
-  sub.add_option("--tolerance", options->tolerances, "exit 1 when a metric differs by more: step_time_s=3% (repeatable)")
-      ->type_name("METRIC=LIMIT")
-      ->allow_extra_args(false);
+  add_repeatable(sub, "--tolerance", options->tolerances, "exit 1 when a metric differs by more: step_time_s=3% (repeatable)",
+                 "METRIC=LIMIT");
   sub.add_flag("--metrics-only", options->metrics_only,
                "compare metrics alone: for results without a timeline, or from different plans");
   sub.add_flag("--json", options->json, "print a JSON document instead of the tables");

@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "base/files/files_write.hpp"
 #include "cli/largest.hpp"
+#include "cli/option_checks.hpp"
 #include "cli/output.hpp"
 #include "cli/predict.hpp"
 #include "cli/verbs.hpp"
@@ -72,9 +73,8 @@ void add_estimate_verb(CLI::App& sub, std::function<int()>& run) {
   sub.add_option("--memory-snapshot", options->snapshot,
                  "write what the replayed allocator does as a memory snapshot of PyTorch, for pytorch.org/memory_viz")
       ->type_name("FILE");
-  sub.add_option("--snapshot-rank", options->rank, "pipeline rank of the snapshot (default: that of the fullest device)")
-      ->type_name("N")
-      ->check(CLI::Range(0, 65535));
+  add_number(sub, "--snapshot-rank", options->rank, "pipeline rank of the snapshot (default: that of the fullest device)", 0,
+             65535);
   add_largest_options(sub, options->largest);
   run = [options] { return run_estimate(*options); };
 }

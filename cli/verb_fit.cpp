@@ -9,6 +9,7 @@
 
 #include "app/fit.hpp"
 #include "base/files/files_write.hpp"
+#include "cli/option_checks.hpp"
 #include "cli/output.hpp"
 #include "cli/stop_on_signal.hpp"
 #include "cli/verbs.hpp"
@@ -104,10 +105,8 @@ void add_fit_verb(CLI::App& sub, std::function<int()>& run) {
                  "start from this calibration, and keep its numbers where none is fitted (default: a-priori values)")
       ->type_name("FILE");
   sub.add_option("--only", settings->fit.only, "fit these numbers alone")->type_name("KEY,KEY")->delimiter(',');
-  sub.add_option("--without", settings->without,
-                 "leave out rows of this id or source; the reason goes into the file (repeatable)")
-      ->type_name("NAME[=WHY]")
-      ->allow_extra_args(false);
+  add_repeatable(sub, "--without", settings->without,
+                 "leave out rows of this id or source; the reason goes into the file (repeatable)", "NAME[=WHY]");
   sub.add_option("--precision", settings->precision, "precision of a profile's operators (default fp32)")
       ->type_name("fp32|tf32|bf16|fp16");
   sub.add_option("--folds", settings->fit.folds, "parts of the cross-validation, from 2 to 1000 (default 5)");

@@ -6,6 +6,7 @@
 #include "app/forecast.hpp"
 #include "base/option_fault.hpp"
 #include "cli/import_log.hpp"
+#include "cli/option_checks.hpp"
 #include "cli/output.hpp"
 #include "cli/predict.hpp"
 #include "cli/verbs.hpp"
@@ -20,13 +21,10 @@ void add_forecast_verb(CLI::App& sub, std::function<int()>& run) {
   auto settings = std::make_shared<Settings>();
   sub.add_option("LOG", settings->log.file, "what the trainer printed; - for standard input")->required();
   add_job_of_log(sub, settings->log, "--scenario");
-  sub.add_option("--steps", settings->steps,
-                 "steps of the whole run (default: as the log states them, else `run` of the scenario)")
-      ->type_name("N")
-      ->check(CLI::Range(1LL, 1LL << 40));
-  sub.add_option("--evidence", settings->evidence, "what else was measured of this machine, with --scenario (repeatable)")
-      ->type_name("FILE")
-      ->allow_extra_args(false);
+  add_number(sub, "--steps", settings->steps,
+             "steps of the whole run (default: as the log states them, else `run` of the scenario)", 1LL, 1LL << 40);
+  add_repeatable(sub, "--evidence", settings->evidence, "what else was measured of this machine, with --scenario (repeatable)",
+                 "FILE");
   sub.add_flag("--json", settings->json, "print the document panpipe-forecast/1");
   run = [settings] {
     if (!settings->evidence.empty() && settings->log.scenario.empty())

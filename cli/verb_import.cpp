@@ -15,6 +15,7 @@
 #include "cli/import_kineto.hpp"
 #include "cli/import_log.hpp"
 #include "cli/import_memory.hpp"
+#include "cli/option_checks.hpp"
 #include "cli/output.hpp"
 #include "cli/verbs.hpp"
 #include "costmodel/cluster/cluster_reader.hpp"
@@ -74,23 +75,14 @@ void add_piper(CLI::App& sub, std::function<int()>& run) {
   CLI::App* piper =
       sub.add_subcommand("piper", "turn a planning input of Piper (JSON) into a scenario and a table of profiled layers");
   piper->add_option("FILE", options->file, "input of the Piper planner")->required();
-  piper->add_option("--devices", options->devices, "devices of the cluster (default: the file's maxDevices)")
-      ->type_name("K")
-      ->check(CLI::Range(1, 65536));
+  add_number(*piper, "--devices", options->devices, "devices of the cluster (default: the file's maxDevices)", 1, 65536, "K");
   piper->add_option("--memory", options->memory, "memory of a device (default: the file's)")->type_name("BYTES");
   piper->add_option("--bandwidth", options->bandwidth, "bandwidth between any two devices (default: the file's)")
       ->type_name("RATE");
-  piper
-      ->add_option("--microbatches", options->microbatches,
-                   "microbatches of a step, all replicas together (default: the file's mbsInBatch)")
-      ->type_name("N")
-      ->check(CLI::Range(1, 1000000000));
-  piper->add_option("--max-data", options->most_data, "largest data-parallel degree to choose")
-      ->type_name("D")
-      ->check(CLI::Range(1, 1000000000));
-  piper->add_option("--max-tensor", options->most_tensor, "largest tensor-parallel degree to choose")
-      ->type_name("T")
-      ->check(CLI::Range(1, 65536));
+  add_number(*piper, "--microbatches", options->microbatches,
+             "microbatches of a step, all replicas together (default: the file's mbsInBatch)", 1, 1000000000);
+  add_number(*piper, "--max-data", options->most_data, "largest data-parallel degree to choose", 1, 1000000000, "D");
+  add_number(*piper, "--max-tensor", options->most_tensor, "largest tensor-parallel degree to choose", 1, 65536, "T");
   piper->add_flag("--no-recompute", options->no_recompute, "leave out profiles with recompute");
   piper->add_option("-o", options->output, "scenario to write; the layers go beside it")->type_name("SCENARIO")->required();
   piper->callback([options, &run] { run = [options] { return import_piper(*options); }; });
@@ -165,19 +157,12 @@ void add_topology(CLI::App& sub, std::function<int()>& run) {
   topology->add_option("--device", options->device, "device file, or the name of a shipped one (rtx-3090)")
       ->type_name("NAME")
       ->required();
-  topology->add_option("--nodes", options->nodes, "number of equal nodes (default 1)")
-      ->type_name("N")
-      ->check(CLI::Range(1, 65536));
-  topology->add_option("--nics", options->nics, "network adapters of a node (default: as many as the matrix shows)")
-      ->type_name("N")
-      ->check(CLI::Range(1, 1024));
+  add_number(*topology, "--nodes", options->nodes, "number of equal nodes (default 1)", 1, 65536);
+  add_number(*topology, "--nics", options->nics, "network adapters of a node (default: as many as the matrix shows)", 1, 1024);
   topology->add_option("--network-bandwidth", options->bandwidth, "bandwidth of an adapter, one way")->type_name("RATE");
   topology->add_option("--network-latency", options->latency, "latency between nodes (default 5 us)")->type_name("TIME");
-  topology
-      ->add_option("--oversubscription", options->oversubscription,
-                   "oversubscription of the tree between nodes (default 1: it never blocks)")
-      ->type_name("K")
-      ->check(CLI::Range(1.0, 1000.0));
+  add_number(*topology, "--oversubscription", options->oversubscription,
+             "oversubscription of the tree between nodes (default 1: it never blocks)", 1.0, 1000.0, "K");
   topology->add_option("-o", options->output, "cluster file to write instead of standard output")->type_name("CLUSTER");
   topology->callback([options, &run] { run = [options] { return import_topology(*options); }; });
 }
@@ -227,12 +212,8 @@ void add_nccl_tests(CLI::App& sub, std::function<int()>& run) {
   tests->add_option("--kind", options->kind, "the collective, where the output does not say it")
       ->type_name("NAME")
       ->check(CLI::IsMember(collective_kinds()));
-  tests->add_option("--ranks", options->ranks, "ranks of the group, where the output does not list them")
-      ->type_name("N")
-      ->check(CLI::Range(2, 1 << 20));
-  tests->add_option("--nodes", options->nodes, "nodes that they lie on, where the output does not list them")
-      ->type_name("N")
-      ->check(CLI::Range(1, 65536));
+  add_number(*tests, "--ranks", options->ranks, "ranks of the group, where the output does not list them", 2, 1 << 20);
+  add_number(*tests, "--nodes", options->nodes, "nodes that they lie on, where the output does not list them", 1, 65536);
   tests->add_option("-o", options->output, "table to write instead of standard output")->type_name("TABLE");
   tests->callback([options, &run] { run = [options] { return import_nccl_tests(*options); }; });
 }

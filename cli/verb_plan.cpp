@@ -11,6 +11,7 @@
 #include "base/option_fault.hpp"
 #include "base/text/quantity_text.hpp"
 #include "cli/largest.hpp"
+#include "cli/option_checks.hpp"
 #include "cli/output.hpp"
 #include "cli/plan_job.hpp"
 #include "cli/plan_sizes.hpp"
@@ -210,19 +211,15 @@ void add_plan_verb(CLI::App& sub, std::function<int()>& run) {
   sub.add_option("-o", options->output, "write the best plan into this file, for --plan of the other verbs")->type_name("FILE");
   sub.add_flag("--json", options->json, "print the answer as a document");
   sub.add_flag("--verbose", options->verbose, "also the stages, both figures of every plan, and what was searched");
-  sub.add_option("--threads", options->search.threads, "threads to search with (default: all cores)")
-      ->type_name("N")
-      ->check(CLI::Range(1, 1024));
+  add_number(sub, "--threads", options->search.threads, "threads to search with (default: all cores)", 1, 1024);
   sub.add_option("--time-limit", options->time_limit, "stop after so many seconds with the best plan so far")
       ->type_name("S")
       ->check([](const std::string& text) {
         const auto seconds = parse_number(text).value;
         return seconds && *seconds > 0 ? std::string() : fmt::format("'{}' is not a number of seconds above 0", text);
       });
-  sub.add_option("--candidates", options->candidates,
-                 "how many of the best plans to show (default 3; 5 with --json or --verbose)")
-      ->type_name("N")
-      ->check(CLI::Range(1, 1000));
+  add_number(sub, "--candidates", options->candidates,
+             "how many of the best plans to show (default 3; 5 with --json or --verbose)", 1, 1000);
   add_planned_job_options(sub, options->job);
   run = [options] {
     constexpr std::size_t kInShort = 3;

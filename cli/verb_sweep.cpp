@@ -11,6 +11,7 @@
 #include "app/sweep.hpp"
 #include "base/error.hpp"
 #include "base/text/quantity_text.hpp"
+#include "cli/option_checks.hpp"
 #include "cli/output.hpp"
 #include "cli/predict.hpp"
 #include "cli/stop_on_signal.hpp"
@@ -144,16 +145,13 @@ int sweep(const SweepSettings& settings) {
 void add_sweep_verb(CLI::App& sub, std::function<int()>& run) {
   auto settings = std::make_shared<SweepSettings>();
   sub.add_option("SCENARIO", settings->request.scenario, "scenario file (YAML)");
-  sub.add_option("--over", settings->over, "vary a key: --over parallel.pipeline=2,4,8 (repeatable; the last one varies fastest)")
-      ->type_name("KEY=V,V")
-      ->allow_extra_args(false);
-  sub.add_option("--set", settings->request.overrides, "set a key in all cells: --set batch.micro=4 (repeatable)")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false);
-  sub.add_option("--evidence", settings->evidence,
-                 "a measurement of this machine and trainer, which narrows the intervals: a log, a table of runs (repeatable)")
-      ->type_name("FILE")
-      ->allow_extra_args(false);
+  add_repeatable(sub, "--over", settings->over,
+                 "vary a key: --over parallel.pipeline=2,4,8 (repeatable; the last one varies fastest)", "KEY=V,V");
+  add_repeatable(sub, "--set", settings->request.overrides, "set a key in all cells: --set batch.micro=4 (repeatable)",
+                 "KEY=VALUE");
+  add_repeatable(sub, "--evidence", settings->evidence,
+                 "a measurement of this machine and trainer, which narrows the intervals: a log, a table of runs (repeatable)",
+                 "FILE");
   sub.add_option("--engine", settings->request.engine, "estimate (idle links) or simulate (shared links)")->type_name("NAME");
   sub.add_flag("--plan-each", settings->plan_each, "search the best plan for each cell");
   sub.add_option("--method", settings->method, "method of --plan-each: auto (default), pfeife or piper")->type_name("NAME");

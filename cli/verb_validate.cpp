@@ -7,6 +7,7 @@
 #include "app/validate.hpp"
 #include "base/error.hpp"
 #include "base/files/files_write.hpp"
+#include "cli/option_checks.hpp"
 #include "cli/output.hpp"
 #include "cli/verbs.hpp"
 
@@ -55,25 +56,17 @@ void add_validate_verb(CLI::App& sub, std::function<int()>& run) {
   sub.add_option("RUNS", options->files,
                  "tables of measured runs, or of matrix products by shape (CSV); a folder stands for its runs.csv")
       ->required();
-  sub.add_option("--calibration", options->prediction.calibrations,
-                 "device calibration to use instead of the shipped one (repeatable)")
-      ->type_name("FILE")
-      ->allow_extra_args(false);
-  sub.add_option("--tolerance", options->tolerances,
-                 "exit 1 when a figure is worse: mean=5%, zb.mean=2%, pairs_ordered=98% (repeatable)")
-      ->type_name("FIGURE=LIMIT")
-      ->allow_extra_args(false);
+  add_repeatable(sub, "--calibration", options->prediction.calibrations,
+                 "device calibration to use instead of the shipped one (repeatable)", "FILE");
+  add_repeatable(sub, "--tolerance", options->tolerances,
+                 "exit 1 when a figure is worse: mean=5%, zb.mean=2%, pairs_ordered=98% (repeatable)", "FIGURE=LIMIT");
   sub.add_option("--threads", options->prediction.threads, "threads that predict rows (default: all cores)")->type_name("N");
   sub.add_option("-o", options->output, "write validation.json, validation.html and every row's scenario into this folder")
       ->type_name("DIR");
-  sub.add_option(
-         "--left-out", options->left_out,
-         "a table of panpipe fit --left-out: its rows are judged by predictions of fits without their source (repeatable)")
-      ->type_name("FILE")
-      ->allow_extra_args(false);
-  sub.add_option("--without", options->without, "leave out rows of this id or source (repeatable)")
-      ->type_name("NAME")
-      ->allow_extra_args(false);
+  add_repeatable(
+      sub, "--left-out", options->left_out,
+      "a table of panpipe fit --left-out: its rows are judged by predictions of fits without their source (repeatable)", "FILE");
+  add_repeatable(sub, "--without", options->without, "leave out rows of this id or source (repeatable)", "NAME");
   sub.add_option("--given", options->given,
                  "rows that are evidence for the others of their source: the others are predicted with it (ids)")
       ->type_name("ID,...")
