@@ -76,15 +76,7 @@ ordered_json schema_of_map(const Key& key) {
 }
 
 const char* word_of(ActsOn acts_on) {
-  switch (acts_on) {
-    case ActsOn::Prediction:
-      return "predictions";
-    case ActsOn::Training:
-      return "training";
-    case ActsOn::Nothing:
-      return "nothing";
-  }
-  return "";
+  return acts_on == ActsOn::Prediction ? "predictions" : acts_on == ActsOn::Training ? "training" : "nothing";
 }
 
 ordered_json schema_of(const Key& key) {

@@ -67,17 +67,7 @@ std::string head_html(const Column& column, bool sortable) {
 }  // namespace
 
 const char* class_of(Tone tone) {
-  switch (tone) {
-    case Tone::Good:
-      return "good";
-    case Tone::Bad:
-      return "bad";
-    case Tone::Muted:
-      return "soft";
-    case Tone::Plain:
-      break;
-  }
-  return "";
+  return tone == Tone::Good ? "good" : tone == Tone::Bad ? "bad" : tone == Tone::Muted ? "soft" : "";
 }
 
 TableCell words(std::string text, Tone tone) { return {std::move(text), std::nullopt, tone, "", {}}; }

@@ -30,24 +30,28 @@ const char* ink_on(const Colour& c) { return 0.299 * c.red + 0.587 * c.green + 0
 
 constexpr Colour kWhite{255, 255, 255}, kBlack{0, 0, 0};
 
-struct PassColour {
-  const char* name;
+struct Kind {
+  const char *name, *words;
   Colour colour;
 };
-constexpr std::array<PassColour, 6> kPasses = {{{"F", {86, 180, 233}},     // sky blue
-                                                {"I", {230, 159, 0}},      // orange
-                                                {"W", {0, 158, 115}},      // bluish green
-                                                {"B", {213, 94, 0}},       // vermilion
-                                                {"R", {204, 121, 167}},    // reddish purple
-                                                {"O", {120, 125, 133}}}};  // grey
+// In the order of ActionKind; the last stands for every other kind.
+constexpr std::array<Kind, 6> kPasses = {{{"F", "F forward", {86, 180, 233}},         // sky blue
+                                          {"I", "I input gradient", {230, 159, 0}},   // orange
+                                          {"W", "W weight gradient", {0, 158, 115}},  // bluish green
+                                          {"B", "B full backward", {213, 94, 0}},     // vermilion
+                                          {"R", "R recompute", {204, 121, 167}},      // reddish purple
+                                          {"O", "optimizer", {120, 125, 133}}}};      // grey
+static_assert(at(ActionKind::F) == 0 && at(ActionKind::I) == 1 && at(ActionKind::W) == 2 && at(ActionKind::B) == 3 &&
+              at(ActionKind::R) == 4);
+const Kind& pass_of(ActionKind kind) { return kPasses[std::min(at(kind), kPasses.size() - 1)]; }
 
 // None is a pass's: chosen so that each is at least 23 (CIE Lab) from every pass, for common colour blindness too, and stands out
 // from white and from black paper.
-constexpr std::array<PassColour, kStripKinds> kStrips = {{{"s-tensor", {140, 30, 140}},   // purple
-                                                          {"s-send", {0, 114, 178}},      // blue
-                                                          {"s-receive", {105, 60, 225}},  // violet
-                                                          {"s-data", {60, 90, 90}},       // slate
-                                                          {"s-copy", {150, 60, 30}}}};    // brown
+constexpr std::array<Kind, kStripKinds> kStrips = {{{"s-tensor", "tensor-parallel collective", {140, 30, 140}},  // purple
+                                                    {"s-send", "send", {0, 114, 178}},                           // blue
+                                                    {"s-receive", "receive", {105, 60, 225}},                    // violet
+                                                    {"s-data", "data-parallel collective", {60, 90, 90}},        // slate
+                                                    {"s-copy", "copy to and from the host", {150, 60, 30}}}};    // brown
 
 Colour shaded(const Colour& base, int shade, int shades) {
   if (shades == 1) return mix(base, kWhite, 0.15);
@@ -102,62 +106,26 @@ int shade_of(int chunk, int chunks) {
   return chunks <= shades ? chunk : chunk % shades;
 }
 
-const char* class_of(ActionKind kind) {
-  switch (kind) {
-    case ActionKind::F:
-      return "F";
-    case ActionKind::I:
-      return "I";
-    case ActionKind::W:
-      return "W";
-    case ActionKind::B:
-      return "B";
-    case ActionKind::R:
-      return "R";
-    default:
-      return "O";
-  }
-}
+const char* class_of(ActionKind kind) { return pass_of(kind).name; }
 
 const char* class_of(StripKind kind) { return kStrips[at(kind)].name; }
 
 const char* words_for(ActionKind kind) {
-  switch (kind) {
-    case ActionKind::F:
-      return "F forward";
-    case ActionKind::I:
-      return "I input gradient";
-    case ActionKind::W:
-      return "W weight gradient";
-    case ActionKind::B:
-      return "B full backward";
-    case ActionKind::R:
-      return "R recompute";
-    case ActionKind::E:
-    case ActionKind::S:
-    case ActionKind::T:
-    case ActionKind::G:
-      return "E, S, T, G of the vocabulary";
-    default:
-      return "optimizer";
-  }
+  const bool vocabulary = kind == ActionKind::E || kind == ActionKind::S || kind == ActionKind::T || kind == ActionKind::G;
+  return vocabulary ? "E, S, T, G of the vocabulary" : pass_of(kind).words;
 }
 
-const char* words_for(StripKind kind) {
-  static constexpr std::array<const char*, kStripKinds> kWords = {"tensor-parallel collective", "send", "receive",
-                                                                  "data-parallel collective", "copy to and from the host"};
-  return kWords[at(kind)];
-}
+const char* words_for(StripKind kind) { return kStrips[at(kind)].words; }
 
 std::string style_sheet(int chunks) {
   std::string text = kShapes + neutral_rules(kLight) + "@media (prefers-color-scheme: dark) {\n" + neutral_rules(kDark) + "}\n";
   const int shades = shade_count(chunks);
-  for (const PassColour& pass : kPasses)
+  for (const Kind& pass : kPasses)
     for (int shade = 0; shade < shades; ++shade) {
       const Colour colour = shaded(pass.colour, shade, shades);
       text += fmt::format(".{0}{1} {{ fill: {2}; }} .t{0}{1} {{ fill: {3}; }}\n", pass.name, shade, hex(colour), ink_on(colour));
     }
-  for (const PassColour& strip : kStrips) text += fmt::format(".{} {{ fill: {}; }}\n", strip.name, hex(strip.colour));
+  for (const Kind& strip : kStrips) text += fmt::format(".{} {{ fill: {}; }}\n", strip.name, hex(strip.colour));
   return text;
 }
 

@@ -1,6 +1,7 @@
 #include "study/report/critical_path.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <set>
 #include <tuple>
@@ -285,31 +286,19 @@ class PredictedPath : public Path {
 }  // namespace
 
 const char* name_of(PathPartKind kind) {
-  switch (kind) {
-    case PathPartKind::Pass:
-      return "passes";
-    case PathPartKind::PassCollective:
-      return "tensor-parallel collectives";
-    case PathPartKind::Optimizer:
-      return "optimizer";
-    case PathPartKind::Transfer:
-      return "transfers between stages";
-    case PathPartKind::Held:
-      return "senders held by their transfers";
-    case PathPartKind::Sharing:
-      return "shared links";
-    case PathPartKind::Reduction:
-      return "summing of gradients";
-    case PathPartKind::Gathering:
-      return "gathering of parameters";
-    case PathPartKind::Copy:
-      return "copies to and from the host";
-    case PathPartKind::Replicas:
-      return "waiting for other replicas";
-    case PathPartKind::Gap:
-      break;
-  }
-  return "gaps (host, clocks)";
+  constexpr auto kKinds = static_cast<std::size_t>(PathPartKind::Gap) + 1;
+  static constexpr std::array<const char*, kKinds> kNames = {"passes",
+                                                             "tensor-parallel collectives",
+                                                             "optimizer",
+                                                             "transfers between stages",
+                                                             "senders held by their transfers",
+                                                             "shared links",
+                                                             "summing of gradients",
+                                                             "gathering of parameters",
+                                                             "copies to and from the host",
+                                                             "waiting for other replicas",
+                                                             "gaps (host, clocks)"};
+  return kNames[static_cast<std::size_t>(kind)];
 }
 
 std::vector<PathPart> critical_path(const present::ResultDocument& result) {

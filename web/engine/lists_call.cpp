@@ -1,8 +1,10 @@
 // lists: what a scenario may name, its keys, the scenarios to begin with, and the colours of pictures.
 #include "app/lists.hpp"
 
+#include <array>
 #include <filesystem>
 
+#include "base/index.hpp"
 #include "base/input/reader.hpp"
 #include "base/input/shipped.hpp"
 #include "base/input/source_text.hpp"
@@ -61,31 +63,9 @@ Json workloads() {
 
 const char* kind_of(const Key& key) {
   if (key.forms.empty()) return key.items.empty() ? key.words.empty() ? "map" : "choice" : "list";
-  switch (key.forms.front().kind) {
-    case ValueForm::Whole:
-      return "count";
-    case ValueForm::Number:
-      return "number";
-    case ValueForm::Truth:
-      return "truth";
-    case ValueForm::Time:
-      return "time";
-    case ValueForm::Size:
-      return "size";
-    case ValueForm::BytesPerSecond:
-      return "bandwidth";
-    case ValueForm::FlopPerSecond:
-      return "rate";
-    case ValueForm::Share:
-      return "share";
-    case ValueForm::File:
-      return "file";
-    case ValueForm::Shipped:
-      return "shipped";
-    case ValueForm::Text:
-      break;
-  }
-  return "text";
+  static constexpr std::array<const char*, at(ValueForm::Shipped) + 1> kKinds = {
+      "text", "count", "number", "truth", "time", "size", "bandwidth", "rate", "share", "file", "shipped"};
+  return kKinds[at(key.forms.front().kind)];
 }
 
 void add_keys(const Key& key, const std::string& path, Json& all) {
