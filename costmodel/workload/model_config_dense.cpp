@@ -120,26 +120,26 @@ void bert(ConfigReader& r, ModelDimensions& d) {
 
 // Defaults: transformers 5.23, the configuration classes of src/transformers/models/*.
 std::vector<ConfigClass> dense_classes() {
-  using Families = FamilyTraits;
+  using F = FamilyTraits;
   return {
-      {"llama", "LlamaForCausalLM", {32000, 4096, 32, 32, 0, 0, 11008, 2048, 1e-6, false}, &Families::llama, read_llama},
-      {"mistral", "MistralForCausalLM", {32000, 4096, 32, 32, 8, 0, 14336, 131072, 1e-6, false}, &Families::llama, mistral},
-      {"qwen2", "Qwen2ForCausalLM", {151936, 4096, 32, 32, 32, 0, 22016, 32768, 1e-6, false}, &Families::llama, qwen2},
-      {"qwen3", "Qwen3ForCausalLM", {151936, 4096, 32, 32, 32, 128, 22016, 32768, 1e-6, false}, &Families::llama, read_qwen3},
-      {"gemma", "GemmaForCausalLM", {256000, 3072, 28, 16, 16, 256, 24576, 8192, 1e-6, true}, &Families::llama, gemma},
-      {"gemma2", "Gemma2ForCausalLM", {256000, 2304, 26, 8, 4, 256, 9216, 8192, 1e-6, true}, &Families::gemma2, gemma2},
-      {"gemma3_text", "Gemma3ForCausalLM", {262208, 2304, 26, 8, 4, 256, 9216, 131072, 1e-6, true}, &Families::gemma2, gemma3},
-      {"phi", "PhiForCausalLM", {51200, 2048, 24, 32, 0, 0, 8192, 2048, 1e-5, false}, &Families::phi, phi},
-      {"phi3", "Phi3ForCausalLM", {32064, 3072, 32, 32, 0, 0, 8192, 4096, 1e-5, false}, &Families::phi3, phi3},
-      {"gpt2", "GPT2LMHeadModel", {50257, 768, 12, 12, 0, 0, 0, 1024, 1e-5, true}, &Families::gpt, plain},
-      {"gpt_neox", "GPTNeoXForCausalLM", {50432, 6144, 44, 64, 0, 0, 24576, 2048, 1e-5, false}, &Families::gpt_neox, gpt_neox},
-      {"opt", "OPTForCausalLM", {50272, 768, 12, 12, 0, 0, 3072, 2048, 1e-5, true}, &Families::opt, opt},
-      {"bloom", "BloomForCausalLM", {250880, 64, 2, 8, 0, 0, 0, 2048, 1e-5, true}, &Families::bloom, bloom},
-      {"falcon", "FalconForCausalLM", {65024, 4544, 32, 71, 0, 0, 0, 2048, 1e-5, true}, &Families::falcon, falcon},
-      {"olmo2", "Olmo2ForCausalLM", {50304, 4096, 32, 32, 0, 0, 11008, 2048, 1e-5, false}, &Families::olmo2, olmo2},
-      {"smollm3", "SmolLM3ForCausalLM", {128256, 2048, 36, 16, 4, 0, 11008, 32768, 1e-6, true, 2e6}, &Families::llama, smollm3},
-      {"arcee", "ArceeForCausalLM", {32000, 2560, 32, 32, 0, 0, 18432, 4096, 1e-5, false}, &Families::squared_relu, read_llama},
-      {"bert", "BertForPreTraining", {30522, 768, 12, 12, 0, 0, 3072, 512, 1e-12, true}, &Families::bert, bert},
+      {"llama", "LlamaForCausalLM", {32000, 4096, 32, 32, 0, 0, 11008, 2048, 1e-6}, &F::llama, read_llama},
+      {"mistral", "MistralForCausalLM", {32000, 4096, 32, 32, 8, 0, 14336, 131072, 1e-6}, &F::llama, mistral},
+      {"qwen2", "Qwen2ForCausalLM", {151936, 4096, 32, 32, 32, 0, 22016, 32768, 1e-6}, &F::llama, qwen2},
+      {"qwen3", "Qwen3ForCausalLM", {151936, 4096, 32, 32, 32, 128, 22016, 32768, 1e-6}, &F::llama, read_qwen3},
+      {"gemma", "GemmaForCausalLM", {256000, 3072, 28, 16, 16, 256, 24576, 8192, 1e-6, true}, &F::llama, gemma},
+      {"gemma2", "Gemma2ForCausalLM", {256000, 2304, 26, 8, 4, 256, 9216, 8192, 1e-6, true}, &F::gemma2, gemma2},
+      {"gemma3_text", "Gemma3ForCausalLM", {262208, 2304, 26, 8, 4, 256, 9216, 131072, 1e-6, true}, &F::gemma2, gemma3},
+      {"phi", "PhiForCausalLM", {51200, 2048, 24, 32, 0, 0, 8192, 2048, 1e-5}, &F::phi, phi},
+      {"phi3", "Phi3ForCausalLM", {32064, 3072, 32, 32, 0, 0, 8192, 4096, 1e-5}, &F::phi3, phi3},
+      {"gpt2", "GPT2LMHeadModel", {50257, 768, 12, 12, 0, 0, 0, 1024, 1e-5, true}, &F::gpt, plain},
+      {"gpt_neox", "GPTNeoXForCausalLM", {50432, 6144, 44, 64, 0, 0, 24576, 2048, 1e-5}, &F::gpt_neox, gpt_neox},
+      {"opt", "OPTForCausalLM", {50272, 768, 12, 12, 0, 0, 3072, 2048, 1e-5, true}, &F::opt, opt},
+      {"bloom", "BloomForCausalLM", {250880, 64, 2, 8, 0, 0, 0, 2048, 1e-5, true}, &F::bloom, bloom},
+      {"falcon", "FalconForCausalLM", {65024, 4544, 32, 71, 0, 0, 0, 2048, 1e-5, true}, &F::falcon, falcon},
+      {"olmo2", "Olmo2ForCausalLM", {50304, 4096, 32, 32, 0, 0, 11008, 2048, 1e-5}, &F::olmo2, olmo2},
+      {"smollm3", "SmolLM3ForCausalLM", {128256, 2048, 36, 16, 4, 0, 11008, 32768, 1e-6, true, 2e6}, &F::llama, smollm3},
+      {"arcee", "ArceeForCausalLM", {32000, 2560, 32, 32, 0, 0, 18432, 4096, 1e-5}, &F::squared_relu, read_llama},
+      {"bert", "BertForPreTraining", {30522, 768, 12, 12, 0, 0, 3072, 512, 1e-12, true}, &F::bert, bert},
   };
 }
 

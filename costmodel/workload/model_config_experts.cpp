@@ -100,34 +100,14 @@ void read_deepseek(ConfigReader& r, ModelDimensions& d, const LatentDefaults& ow
 }
 
 std::vector<ConfigClass> expert_classes() {
-  using Families = FamilyTraits;
+  using F = FamilyTraits;
   return {
-      {"mixtral",
-       "MixtralForCausalLM",
-       {32000, 4096, 32, 32, 8, 0, 14336, 131072, 1e-5, false, 1e6},
-       &Families::experts,
-       mixtral},
-      {"qwen2_moe",
-       "Qwen2MoeForCausalLM",
-       {151936, 2048, 24, 16, 16, 0, 5632, 32768, 1e-6, false},
-       &Families::qwen2_experts,
-       qwen2_moe},
-      {"qwen3_moe", "Qwen3MoeForCausalLM", {151936, 2048, 24, 32, 4, 0, 6144, 32768, 1e-6, false}, &Families::experts, qwen3_moe},
-      {"deepseek_v2",
-       "DeepseekV2ForCausalLM",
-       {102400, 4096, 32, 32, 0, 0, 11008, 2048, 1e-6, false},
-       &Families::experts,
-       deepseek_v2},
-      {"deepseek_v3",
-       "DeepseekV3ForCausalLM",
-       {129280, 7168, 61, 128, 0, 0, 18432, 4096, 1e-6, false},
-       &Families::experts,
-       deepseek_v3},
-      {"gpt_oss",
-       "GptOssForCausalLM",
-       {201088, 2880, 36, 64, 8, 64, 2880, 131072, 1e-5, false, 150000},
-       &Families::gpt_oss,
-       gpt_oss},
+      {"mixtral", "MixtralForCausalLM", {32000, 4096, 32, 32, 8, 0, 14336, 131072, 1e-5, false, 1e6}, &F::experts, mixtral},
+      {"qwen2_moe", "Qwen2MoeForCausalLM", {151936, 2048, 24, 16, 16, 0, 5632, 32768, 1e-6}, &F::qwen2_experts, qwen2_moe},
+      {"qwen3_moe", "Qwen3MoeForCausalLM", {151936, 2048, 24, 32, 4, 0, 6144, 32768, 1e-6}, &F::experts, qwen3_moe},
+      {"deepseek_v2", "DeepseekV2ForCausalLM", {102400, 4096, 32, 32, 0, 0, 11008, 2048, 1e-6}, &F::experts, deepseek_v2},
+      {"deepseek_v3", "DeepseekV3ForCausalLM", {129280, 7168, 61, 128, 0, 0, 18432, 4096, 1e-6}, &F::experts, deepseek_v3},
+      {"gpt_oss", "GptOssForCausalLM", {201088, 2880, 36, 64, 8, 64, 2880, 131072, 1e-5, false, 1.5e5}, &F::gpt_oss, gpt_oss},
   };
 }
 
