@@ -91,6 +91,7 @@ void read_recompute(MapReader& reader, Scenario& scenario);
 
 // `optimizer:`, a name or {name: ..., learning_rate ...}.
 OptimizerRequest read_optimizer(MapReader& scenario, const std::string& fallback, Precision precision);
+bool of_matrices(const OptimizerRequest& optimizer);  // muon, soap, shampoo
 
 // `offload:`, {optimizer: cpu, parameters: cpu, activations: full}; needs the optimizer, the degrees and the schedule.
 void read_offload(MapReader& reader, Scenario& scenario);
