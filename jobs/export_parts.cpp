@@ -228,6 +228,26 @@ std::string yaml_text(const std::vector<Setting>& settings) {
   return text;
 }
 
+void ConfigurationExport::set_steps(const std::string& path) {
+  if (const auto steps = steps_of_run(request_))
+    set(path, std::to_string(*steps));
+  else
+    left_out_.add(path);
+}
+
+void ConfigurationExport::refuse(const std::string& what, const std::string& help) const {
+  throw InputError(fmt::format("{}: {}", request_.scenario, what), help);
+}
+
+Recompute ConfigurationExport::recompute_of_blocks() {
+  const Recompute mode = recompute_of(plan_, job_);
+  const RecomputeScope& scope = scenario_.recompute_scope;
+  cannot_if(mode == Recompute::Selective, "selective recompute: nothing is recomputed");
+  cannot_if(mode == Recompute::Full && (scope.every > 1 || scope.first > 0 || scope.chunk > 1),
+            "recompute of some of the layers, or of several together: each is recomputed by itself");
+  return mode;
+}
+
 std::string number_text(double value) { return fmt::format("{}", value); }
 
 std::string yaml_number(double value) {

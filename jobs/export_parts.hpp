@@ -82,6 +82,35 @@ std::string launch_text(const ExportRequest& request);
 // Settings as YAML, sections nested by the dots of their keys, each key in the order of first mention.
 std::string yaml_text(const std::vector<Setting>& settings);
 
+// Base of the exports of configuration files: what the plan and the scenario are, and the settings that state them.
+class ConfigurationExport {
+ public:
+  explicit ConfigurationExport(const ExportRequest& request)
+      : request_(request), scenario_(request.experiment.scenario), plan_(request.plan), left_out_(scenario_) {}
+
+ protected:
+  void set(std::string path, std::string value) { settings_.emplace_back(std::move(path), std::move(value)); }
+  void set(std::string path, int value) { set(std::move(path), std::to_string(value)); }
+  // If the scenario states the key; otherwise `word` is left out.
+  void set_stated(const std::string& key, const std::string& path, const std::string& value) {
+    if (left_out_.states(key, path)) set(path, value);
+  }
+  void set_steps(const std::string& path);  // of the scenario's run
+  void cannot_if(bool has, std::string phrase) {
+    if (has) job_.cannot.push_back(std::move(phrase));
+  }
+  [[noreturn]] void refuse(const std::string& what, const std::string& help = "") const;
+  // The recompute of a trainer that recomputes whole blocks, each by itself; anything else is reported.
+  Recompute recompute_of_blocks();
+
+  const ExportRequest& request_;
+  const Scenario& scenario_;
+  const Plan& plan_;
+  LeftOut left_out_;
+  ExportedJob job_;
+  std::vector<Setting> settings_;
+};
+
 // As YAML and JSON write it.
 inline const char* flag_text(bool value) { return value ? "true" : "false"; }
 

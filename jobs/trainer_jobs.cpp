@@ -5,19 +5,11 @@
 
 #include "base/error.hpp"
 #include "costmodel/scenario/trainer.hpp"
-#include "jobs/accelerate/export.hpp"
-#include "jobs/accelerate/import.hpp"
 #include "jobs/deepspeed/export.hpp"
 #include "jobs/deepspeed/import.hpp"
-#include "jobs/huggingface/export.hpp"
-#include "jobs/huggingface/import.hpp"
 #include "jobs/megatron/export.hpp"
 #include "jobs/megatron/import.hpp"
 #include "jobs/nanotron/export.hpp"
-#include "jobs/nanotron/import.hpp"
-#include "jobs/torch/export.hpp"
-#include "jobs/torchtitan/export.hpp"
-#include "jobs/torchtitan/import.hpp"
 
 namespace panpipe::jobs {
 namespace {

@@ -33,6 +33,18 @@ struct TrainerJobs {
 };
 const std::vector<TrainerJobs>& trainer_jobs();
 
+// The readers and writers of the table that are nobody else's, each in its trainer's folder. Readers throw InputError with places
+// for invalid values and for degrees that do not divide the GPUs. Accelerate's file (YAML) holds neither model nor batch.
+ImportedJob import_accelerate(const std::string& text, const std::string& name, const JobOptions& options);
+ImportedJob import_huggingface(const std::string& text, const std::string& name, const JobOptions& options);  // or a capture
+ImportedJob import_nanotron(const std::string& text, const std::string& name, const JobOptions& options);     // YAML
+// TOML until February 2026, then Python; also a capture. Throws for unknown flavors, too.
+ImportedJob import_torchtitan(const std::string& text, const std::string& name, const JobOptions& options);
+ExportedJob export_accelerate(const ExportRequest& request);   // what `accelerate launch --config_file` takes
+ExportedJob export_huggingface(const ExportRequest& request);  // a file of TrainingArguments
+ExportedJob export_torch(const ExportRequest& request);        // a script for torch.distributed.pipelining
+ExportedJob export_torchtitan(const ExportRequest& request);
+
 // By name or alias. Throw InputError for an unknown word, and for a trainer that has no such side.
 const Importer& importer_named(const std::string& trainer);
 const TrainerJobs& exporter_named(const std::string& trainer);

@@ -1,25 +1,24 @@
-#include "jobs/accelerate/export.hpp"
-
+// A plan as the file that `accelerate launch --config_file` takes.
 #include <fmt/format.h>
 
 #include "base/error.hpp"
 #include "costmodel/workload/language_model.hpp"
 #include "jobs/export_parts.hpp"
+#include "jobs/trainer_jobs.hpp"
 
 namespace panpipe::jobs {
 namespace {
 
-class AccelerateExport {
+class AccelerateExport : ConfigurationExport {
  public:
-  explicit AccelerateExport(const ExportRequest& request)
-      : request_(request), scenario_(request.experiment.scenario), plan_(request.plan) {}
+  using ConfigurationExport::ConfigurationExport;
 
   ExportedJob job() {
     check();
     const Machines machines = machines_of(request_);
     set("compute_environment", "LOCAL_MACHINE");
     set("distributed_type", deepspeed() ? "DEEPSPEED" : fsdp() ? "FSDP" : plan_.data > 1 ? "MULTI_GPU" : "\"NO\"");
-    set("num_machines", std::to_string(machines.nodes));
+    set("num_machines", machines.nodes);
     set("num_processes", std::to_string(plan_.devices.size()));
     if (machines.nodes > 1) left_out_.add("main_process_ip");
     add_precision();
@@ -37,11 +36,6 @@ class AccelerateExport {
   }
 
  private:
-  void set(const std::string& path, const std::string& value) { settings_.emplace_back(path, value); }
-  [[noreturn]] void refuse(const std::string& what, const std::string& help) const {
-    throw InputError(fmt::format("{}: {}", request_.scenario, what), help);
-  }
-
   bool shared() const { return plan_.replicas() > 1; }
   // Its kernels are the plan's, or ZeRO 1, which nothing else has.
   bool deepspeed() const { return scenario_.framework.name == "deepspeed" || (shared() && plan_.zero == 1); }
@@ -60,7 +54,7 @@ class AccelerateExport {
     const Precision precision = scenario_.precision;
     const bool known = precision == Precision::Fp32 || precision == Precision::Bf16 || precision == Precision::Fp16 ||
                        precision == Precision::Fp8;
-    if (!known) job_.cannot.push_back(fmt::format("precision {}", name_of(precision)));
+    cannot_if(!known, fmt::format("precision {}", name_of(precision)));
     const Precision outside = outside_products(precision);
     set("mixed_precision", precision == Precision::Fp8    ? "fp8"
                            : outside == Precision::Bf16   ? "bf16"
@@ -69,10 +63,10 @@ class AccelerateExport {
   }
 
   void add_deepspeed() {
-    if (scenario_.framework.name != "deepspeed") job_.cannot.emplace_back("ZeRO 1 with PyTorch's kernels: it is DeepSpeed's");
+    cannot_if(scenario_.framework.name != "deepspeed", "ZeRO 1 with PyTorch's kernels: it is DeepSpeed's");
     const std::string in = "deepspeed_config.";
-    set(in + "zero_stage", std::to_string(shared() ? plan_.zero : 0));
-    set(in + "gradient_accumulation_steps", std::to_string(plan_.schedule.microbatches));
+    set(in + "zero_stage", shared() ? plan_.zero : 0);
+    set(in + "gradient_accumulation_steps", plan_.schedule.microbatches);
     if (states(scenario_, "training.clip_gradients"))
       set(in + "gradient_clipping", yaml_number(scenario_.training.clip_gradients));
     set(in + "offload_optimizer_device", scenario_.offload.on_host_step() ? "cpu" : "none");
@@ -86,7 +80,8 @@ class AccelerateExport {
     set(in + "fsdp_version", "2");
     set(in + "fsdp_reshard_after_forward", flag_text(plan_.zero == 3));
     set(in + "fsdp_auto_wrap_policy", "TRANSFORMER_BASED_WRAP");
-    set(in + "fsdp_activation_checkpointing", flag_text(mode() == Recompute::Full));
+    ExportedJob ignored;
+    set(in + "fsdp_activation_checkpointing", flag_text(recompute_of(plan_, ignored) == Recompute::Full));
     const bool both = scenario_.offload.on_host_step() && scenario_.offload.parameters && plan_.zero == 3;
     set(in + "fsdp_offload_params", flag_text(both));
     if (both) job_.stated.insert(job_.stated.end(), {"offload.optimizer", "offload.parameters"});
@@ -103,32 +98,23 @@ class AccelerateExport {
                          group),
              fmt::format("state a parallel.shard that {} divides", context));
     const std::string in = "parallelism_config.parallelism_config_";
-    set(in + "dp_replicate_size", std::to_string(plan_.data * context / group));
-    set(in + "dp_shard_size", std::to_string(group / context));
-    set(in + "tp_size", std::to_string(plan_.tensor));
-    set(in + "cp_size", std::to_string(context));
+    set(in + "dp_replicate_size", plan_.data * context / group);
+    set(in + "dp_shard_size", group / context);
+    set(in + "tp_size", plan_.tensor);
+    set(in + "cp_size", context);
     if (context > 1) {
       const bool gathers = scenario_.context_exchange == ContextExchange::AllGather;
       set(in + "cp_comm_strategy", gathers ? "allgather" : "alltoall");
-      if (scenario_.context_exchange == ContextExchange::Ulysses)
-        job_.cannot.emplace_back("parallel.context_exchange ulysses: keys and values go around in a ring");
+      cannot_if(scenario_.context_exchange == ContextExchange::Ulysses,
+                "parallel.context_exchange ulysses: keys and values go around in a ring");
     }
     job_.stated.insert(job_.stated.end(), {"parallel.shard", "parallel.context", "parallel.context_exchange"});
-    if (plan_.tensor > 1 && plan_.sequence_parallel) job_.cannot.emplace_back("sequence parallelism");
-  }
-
-  Recompute mode() {
-    ExportedJob ignored;
-    return recompute_of(plan_, ignored);
+    cannot_if(plan_.tensor > 1 && plan_.sequence_parallel, "sequence parallelism");
   }
 
   // What the configuration has no key for: the training script's.
   void report_script() {
-    const Recompute recompute = recompute_of(plan_, job_);
-    const RecomputeScope& scope = scenario_.recompute_scope;
-    if (recompute == Recompute::Selective) job_.cannot.emplace_back("selective recompute: nothing is recomputed");
-    if (recompute == Recompute::Full && (scope.every > 1 || scope.first > 0 || scope.chunk > 1))
-      job_.cannot.emplace_back("recompute of some of the layers, or of several together: each is recomputed by itself");
+    const Recompute recompute = recompute_of_blocks();
     report_optimizer(scenario_, job_);
     std::string words = fmt::format("batches of {}", plan_.micro);
     if (const auto model = language_model_of(scenario_.workload))
@@ -141,13 +127,6 @@ class AccelerateExport {
     job_.besides.push_back(fmt::format("In code: {}, the model ({}), its data, and {} with its rate.", words,
                                        request_.experiment.workload.name, scenario_.optimizer.name));
   }
-
-  const ExportRequest& request_;
-  const Scenario& scenario_;
-  const Plan& plan_;
-  LeftOut left_out_{scenario_};
-  ExportedJob job_;
-  std::vector<Setting> settings_;
 };
 
 }  // namespace

@@ -1,5 +1,4 @@
-#include "jobs/huggingface/export.hpp"
-
+// A plan as a file of TrainingArguments.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -10,6 +9,7 @@
 #include "costmodel/workload/language_model.hpp"
 #include "jobs/edit/base_job.hpp"
 #include "jobs/export_parts.hpp"
+#include "jobs/trainer_jobs.hpp"
 
 namespace panpipe::jobs {
 namespace {
@@ -43,26 +43,22 @@ void check_plan(const ExportRequest& request) {
            "panpipe export deepspeed writes the file for the argument deepspeed");
 }
 
-class HuggingFaceExport {
+class HuggingFaceExport : ConfigurationExport {
  public:
-  explicit HuggingFaceExport(const ExportRequest& request)
-      : request_(request), scenario_(request.experiment.scenario), plan_(request.plan), left_out_(scenario_) {}
+  using ConfigurationExport::ConfigurationExport;
 
   ExportedJob job() {
     check_plan(request_);
     left_out_.add("output_dir");
     for (const auto& [path, value] : plan_settings(request_))
       if (!path.starts_with("fsdp") || plan_.zero >= 2) set(path, value);
-    report_recompute();
+    recompute_of_blocks();
     add_precision();
     add_optimizer();
     add_rate();
     if (scenario_.framework.elementwise == Elementwise::Compiled) set("torch_compile", "true");
-    if (const auto steps = steps_of_run(request_))
-      set("max_steps", std::to_string(*steps));
-    else
-      left_out_.add("max_steps");
-    if (left_out_.states("seed", "seed")) set("seed", std::to_string(scenario_.seed));
+    set_steps("max_steps");
+    set_stated("seed", "seed", std::to_string(scenario_.seed));
     left_out_.report("the Trainer takes its own values for these", job_);
     report_the_rest(request_, job_);
     std::string sequence;
@@ -75,8 +71,6 @@ class HuggingFaceExport {
   }
 
  private:
-  void set(const std::string& path, const std::string& value) { settings_.emplace_back(path, value); }
-
   // JSON has no comments, and the parser of arguments takes no other key.
   std::string text() const {
     std::vector<std::string> lines, inner;
@@ -89,53 +83,42 @@ class HuggingFaceExport {
     return fmt::format("{{\n  {}\n}}\n", fmt::join(lines, ",\n  "));
   }
 
-  void report_recompute() {
-    const Recompute mode = recompute_of(plan_, job_);
-    const RecomputeScope& scope = scenario_.recompute_scope;
-    if (mode == Recompute::Selective) job_.cannot.emplace_back("selective recompute: nothing is recomputed");
-    if (mode == Recompute::Full && (scope.every > 1 || scope.first > 0 || scope.chunk > 1))
-      job_.cannot.emplace_back("recompute of some of the layers, or of several together: each is recomputed by itself");
-  }
-
   void add_precision() {
     const Precision precision = scenario_.precision, outside = outside_products(precision);
     set("bf16", flag_text(outside == Precision::Bf16));
     set("fp16", flag_text(precision == Precision::Fp16));
-    if (precision != Precision::Fp32 && precision != Precision::Fp16 && precision != Precision::Bf16)
-      job_.cannot.push_back(fmt::format("precision {}", name_of(precision)));
+    cannot_if(precision != Precision::Fp32 && precision != Precision::Fp16 && precision != Precision::Bf16,
+              fmt::format("precision {}", name_of(precision)));
   }
 
   void add_optimizer() {
     const OptimizerRequest& o = scenario_.optimizer;
     const bool adamw = o.name == "adamw", eight = adamw && o.states == StateFormat::Int8;
     report_optimizer(scenario_, job_);
-    if (!adamw && o.name != "sgd") job_.cannot.push_back(fmt::format("optimizer {}: it trains with AdamW", o.name));
+    cannot_if(!adamw && o.name != "sgd", fmt::format("optimizer {}: it trains with AdamW", o.name));
     if (eight) job_.stated.emplace_back("optimizer.states");
     const bool fused = scenario_.framework.optimizer_kernel == OptimizerKernel::Fused;
     set("optim", json_text(o.name == "sgd" ? "sgd" : eight ? "adamw_bnb_8bit" : fused ? "adamw_torch_fused" : "adamw_torch"));
-    const auto number = [&](const char* path, const char* key, double value) {
-      if (left_out_.states(path, key)) set(key, number_text(value));
-    };
-    number("optimizer.learning_rate", "learning_rate", o.learning_rate);
+    set_stated("optimizer.learning_rate", "learning_rate", number_text(o.learning_rate));
     if (o.name != "sgd") {
-      number("optimizer.betas", "adam_beta1", o.beta1);
-      number("optimizer.betas", "adam_beta2", o.beta2);
-      number("optimizer.epsilon", "adam_epsilon", o.epsilon);
+      set_stated("optimizer.betas", "adam_beta1", number_text(o.beta1));
+      set_stated("optimizer.betas", "adam_beta2", number_text(o.beta2));
+      set_stated("optimizer.epsilon", "adam_epsilon", number_text(o.epsilon));
     }
-    number("optimizer.weight_decay", "weight_decay", o.weight_decay);
-    number("training.clip_gradients", "max_grad_norm", scenario_.training.clip_gradients);
+    set_stated("optimizer.weight_decay", "weight_decay", number_text(o.weight_decay));
+    set_stated("training.clip_gradients", "max_grad_norm", number_text(scenario_.training.clip_gradients));
   }
 
   // Its courses end with the run, at zero or at a least rate.
   void add_rate() {
     const TrainingRequest& t = scenario_.training;
     using Decay = TrainingRequest::Decay;
-    if (left_out_.states("training.warmup_steps", "warmup_steps")) set("warmup_steps", std::to_string(t.warmup_steps));
+    set_stated("training.warmup_steps", "warmup_steps", std::to_string(t.warmup_steps));
     if (!left_out_.states("training.decay", "lr_scheduler_type")) return;
     const bool falls = t.decay == Decay::Linear || t.decay == Decay::Cosine, least = falls && t.minimum_learning_rate > 0;
-    if (falls && (t.decay_start > t.warmup_steps || steps_of_run(request_) != t.decay_steps))
-      job_.cannot.emplace_back("a rate whose fall does not begin with the end of the warm-up, and end with the run");
-    if (least && t.decay == Decay::Linear) job_.cannot.emplace_back("a rate that falls linearly to another one than 0");
+    cannot_if(falls && (t.decay_start > t.warmup_steps || steps_of_run(request_) != t.decay_steps),
+              "a rate whose fall does not begin with the end of the warm-up, and end with the run");
+    cannot_if(least && t.decay == Decay::Linear, "a rate that falls linearly to another one than 0");
     set("lr_scheduler_type", json_text(t.decay == Decay::Linear        ? "linear"
                                        : t.decay == Decay::InverseSqrt ? "inverse_sqrt"
                                        : t.decay == Decay::Constant    ? "constant_with_warmup"
@@ -144,13 +127,6 @@ class HuggingFaceExport {
     if (least && t.decay == Decay::Cosine)
       set("lr_scheduler_kwargs", fmt::format("{{\"min_lr\": {}}}", number_text(t.minimum_learning_rate)));
   }
-
-  const ExportRequest& request_;
-  const Scenario& scenario_;
-  const Plan& plan_;
-  LeftOut left_out_;
-  ExportedJob job_;
-  std::vector<Setting> settings_;
 };
 
 }  // namespace

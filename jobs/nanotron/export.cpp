@@ -13,18 +13,18 @@
 namespace panpipe::jobs {
 namespace {
 
-class NanotronExport {
+class NanotronExport : ConfigurationExport {
  public:
-  explicit NanotronExport(const ExportRequest& request)
-      : request_(request), scenario_(request.experiment.scenario), plan_(request.plan), left_out_(scenario_) {}
+  using ConfigurationExport::ConfigurationExport;
 
   ExportedJob job() {
     left_out_.add("general.project");
-    if (left_out_.states("seed", "general.seed")) set("general.seed", std::to_string(scenario_.seed));
+    set_stated("seed", "general.seed", std::to_string(scenario_.seed));
     add_plan();
     add_model();
     add_precision();
-    add_tokens();
+    set("tokens.sequence_length", language_model_of(scenario_.workload)->dimensions.sequence);
+    set_steps("tokens.train_steps");
     add_optimizer();
     add_rate();
     add_data();
@@ -36,27 +36,18 @@ class NanotronExport {
   }
 
  private:
-  void set(const std::string& path, const std::string& value) { settings_.emplace_back(path, value); }
-  void cannot_if(bool has, const char* phrase) {
-    if (has) job_.cannot.emplace_back(phrase);
-  }
-
   void add_plan() {
     if (plan_.zero > 1)
-      throw InputError(fmt::format("{}: nanotron divides no gradients and no parameters, and the plan has ZeRO {}",
-                                   request_.scenario, plan_.zero),
-                       "panpipe plan --for nanotron plans without");
+      refuse(fmt::format("nanotron divides no gradients and no parameters, and the plan has ZeRO {}", plan_.zero),
+             "panpipe plan --for nanotron plans without");
     for (const auto& [path, value] : nanotron_plan_settings(request_))
       if (path != "parallelism.context_parallel_size" || plan_.context > 1) set(path, value);  // new in 0.5
     job_.stated = {"parallel.context", "parallel.context_exchange"};
     cannot_if(plan_.context > 1 && scenario_.context_exchange != ContextExchange::Ring,
               "another exchange of keys and values than a ring");
-    const RecomputeScope& scope = scenario_.recompute_scope;
-    const Recompute mode = recompute_of(plan_, job_);
-    cannot_if(mode == Recompute::Selective, "selective recompute: nothing is recomputed");
-    cannot_if(mode == Recompute::Full && (scope.every > 1 || scope.first > 0 || scope.chunk > 1),
-              "recompute of some of the layers, or of several together: each is recomputed by itself");
-    if (const std::string cuts = other_cuts_than_nanotrons(request_); !cuts.empty()) job_.cannot.push_back(cuts);
+    recompute_of_blocks();
+    const std::string cuts = other_cuts_than_nanotrons(request_);
+    cannot_if(!cuts.empty(), cuts);
     if (plan_.tensor > 1) {
       set("parallelism.tp_linear_async_communication", flag_text(scenario_.framework.overlap_tensor_collectives));
       set("parallelism.tp_recompute_allgather", flag_text(!scenario_.framework.keep_gathered_inputs));
@@ -65,29 +56,22 @@ class NanotronExport {
 
   void add_model() {
     const auto model = language_model_of(scenario_.workload);
-    if (!model)
-      throw InputError(fmt::format("{}: nanotron trains language models, and '{}' is none", request_.scenario,
-                                   request_.experiment.workload.name));
+    if (!model) refuse(fmt::format("nanotron trains language models, and '{}' is none", request_.experiment.workload.name));
     const ModelDimensions& d = model->dimensions;
     const TransformerTraits& t = d.traits;
     const int groups = key_value_heads(d);
     if (groups < plan_.tensor)
-      throw InputError(
-          fmt::format("{}: nanotron gives each tensor-parallel rank a head of keys and values, and the model has {} "
-                      "for {} ranks",
-                      request_.scenario, groups, plan_.tensor));
+      refuse(fmt::format("nanotron gives each tensor-parallel rank a head of keys and values, and the model has {} for {} ranks",
+                         groups, plan_.tensor));
     const bool experts = t.experts.count > 0, qwen = experts || t.query_bias;
     const std::string in = "model.model_config.";
     set(in + (qwen ? "is_qwen2_config" : "is_llama_config"), "true");
     if (qwen) set(in + "attention_bias", flag_text(t.query_bias));
-    const auto number = [&](const char* key, int value) { set(in + key, std::to_string(value)); };
-    number("num_hidden_layers", d.layers);
-    number("hidden_size", d.hidden);
-    number("intermediate_size", d.ffn);
-    number("num_attention_heads", d.heads);
-    number("num_key_value_heads", groups);
-    number("max_position_embeddings", std::max(d.positions, d.sequence));
-    number("vocab_size", d.vocabulary);
+    for (const auto& [key, value] :
+         {std::pair("num_hidden_layers", d.layers), std::pair("hidden_size", d.hidden), std::pair("intermediate_size", d.ffn),
+          std::pair("num_attention_heads", d.heads), std::pair("num_key_value_heads", groups),
+          std::pair("max_position_embeddings", std::max(d.positions, d.sequence)), std::pair("vocab_size", d.vocabulary)})
+      set(in + key, value);
     set(in + "hidden_act", "silu");
     set(in + "rms_norm_eps", yaml_number(t.epsilon));
     set(in + "rope_theta", yaml_number(t.rotary_base));
@@ -100,11 +84,11 @@ class NanotronExport {
 
   void add_experts(const Experts& e, int layers) {
     const std::string in = "model.model_config.moe_config.";
-    set(in + "num_experts", std::to_string(e.count));
-    set(in + "top_k", std::to_string(e.per_token));
-    set(in + "moe_intermediate_size", std::to_string(e.ffn));
+    set(in + "num_experts", e.count);
+    set(in + "top_k", e.per_token);
+    set(in + "moe_intermediate_size", e.ffn);
     set(in + "enable_shared_expert", flag_text(e.shared_ffn > 0));
-    if (e.shared_ffn > 0) set(in + "shared_expert_intermediate_size", std::to_string(e.shared_ffn));
+    if (e.shared_ffn > 0) set(in + "shared_expert_intermediate_size", e.shared_ffn);
     std::vector<int> sparse;
     for (int i = 0; i < layers; ++i)
       if (e.layers.empty() || e.layers[static_cast<std::size_t>(i)]) sparse.push_back(i);
@@ -137,41 +121,29 @@ class NanotronExport {
     const bool brain = outside == Precision::Bf16 || precision == Precision::Bf16Pure;
     const bool half = precision == Precision::Fp16 || precision == Precision::Fp16Pure;
     set("model.dtype", brain ? "bfloat16" : half ? "float16" : "float32");
-    if (precision == Precision::Tf32 || has_narrow_products(precision))
-      job_.cannot.push_back(fmt::format("precision {}", name_of(precision)));
+    cannot_if(precision == Precision::Tf32 || has_narrow_products(precision), fmt::format("precision {}", name_of(precision)));
     set("optimizer.accumulate_grad_in_fp32", flag_text((brain || half) && is_mixed(precision)));
     if (plan_.data > 1)
       if (const double elements = scenario_.framework.gradient_bucket_elements; elements > 0)
         set("model.ddp_bucket_cap_mb", fmt::format("{:.0f}", elements * 2 / (1 << 20)));
   }
 
-  void add_tokens() {
-    set("tokens.sequence_length", std::to_string(language_model_of(scenario_.workload)->dimensions.sequence));
-    if (const auto steps = steps_of_run(request_))
-      set("tokens.train_steps", std::to_string(*steps));
-    else
-      left_out_.add("tokens.train_steps");
-  }
-
   void add_optimizer() {
     const OptimizerRequest& o = scenario_.optimizer;
     const std::string in = "optimizer.optimizer_factory.";
-    const auto number = [&](const char* path, const std::string& key, double value) {
-      if (left_out_.states(path, key)) set(key, yaml_number(value));
-    };
     report_optimizer(scenario_, job_);
-    if (o.name != "adamw" && o.name != "sgd") job_.cannot.push_back(fmt::format("optimizer {}: it trains with AdamW", o.name));
+    cannot_if(o.name != "adamw" && o.name != "sgd", fmt::format("optimizer {}: it trains with AdamW", o.name));
     set(in + "name", o.name == "sgd" ? "sgd" : "adamW");
     cannot_if(o.name == "sgd" && o.momentum > 0, "the momentum of SGD");
     if (o.name != "sgd") {
-      number("optimizer.betas", in + "adam_beta1", o.beta1);
-      number("optimizer.betas", in + "adam_beta2", o.beta2);
-      number("optimizer.epsilon", in + "adam_eps", o.epsilon);
+      set_stated("optimizer.betas", in + "adam_beta1", yaml_number(o.beta1));
+      set_stated("optimizer.betas", in + "adam_beta2", yaml_number(o.beta2));
+      set_stated("optimizer.epsilon", in + "adam_eps", yaml_number(o.epsilon));
       set(in + "torch_adam_is_fused", flag_text(scenario_.framework.optimizer_kernel == OptimizerKernel::Fused));
     }
-    number("optimizer.weight_decay", "optimizer.weight_decay", o.weight_decay);
-    number("training.clip_gradients", "optimizer.clip_grad", scenario_.training.clip_gradients);
-    number("optimizer.learning_rate", "optimizer.learning_rate_scheduler.learning_rate", o.learning_rate);
+    set_stated("optimizer.weight_decay", "optimizer.weight_decay", yaml_number(o.weight_decay));
+    set_stated("training.clip_gradients", "optimizer.clip_grad", yaml_number(scenario_.training.clip_gradients));
+    set_stated("optimizer.learning_rate", "optimizer.learning_rate_scheduler.learning_rate", yaml_number(o.learning_rate));
   }
 
   void add_rate() {
@@ -179,7 +151,7 @@ class NanotronExport {
     using Decay = TrainingRequest::Decay;
     const std::string in = "optimizer.learning_rate_scheduler.";
     if (left_out_.states("training.warmup_steps", in + "lr_warmup_steps")) {
-      set(in + "lr_warmup_steps", std::to_string(t.warmup_steps));
+      set(in + "lr_warmup_steps", t.warmup_steps);
       set(in + "lr_warmup_style", "linear");
     }
     if (!left_out_.states("training.decay", in + "lr_decay_style")) return;
@@ -187,8 +159,8 @@ class NanotronExport {
     if (t.decay != Decay::Linear && t.decay != Decay::Cosine) return;  // without a least rate it stays
     const int start = std::max(t.warmup_steps, t.decay_start);
     set(in + "lr_decay_style", t.decay == Decay::Linear ? "linear" : "cosine");
-    set(in + "lr_decay_starting_step", std::to_string(start));
-    set(in + "lr_decay_steps", std::to_string(t.decay_steps - start));
+    set(in + "lr_decay_starting_step", start);
+    set(in + "lr_decay_steps", t.decay_steps - start);
     set(in + "min_decay_lr", yaml_number(t.minimum_learning_rate));
   }
 
@@ -200,13 +172,6 @@ class NanotronExport {
       left_out_.add("data_stages");
     left_out_.add("tokenizer");
   }
-
-  const ExportRequest& request_;
-  const Scenario& scenario_;
-  const Plan& plan_;
-  LeftOut left_out_;
-  ExportedJob job_;
-  std::vector<Setting> settings_;
 };
 
 }  // namespace

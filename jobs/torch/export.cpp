@@ -1,6 +1,4 @@
 // The model's units as functions, cut, placed and ordered as the plan states.
-#include "jobs/torch/export.hpp"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -17,6 +15,7 @@
 #include "jobs/torch/program.hpp"
 #include "jobs/torch/schedules.hpp"
 #include "jobs/torch/words.hpp"
+#include "jobs/trainer_jobs.hpp"
 
 namespace panpipe::jobs {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "jobs/deepspeed/import.hpp"
 #include "jobs/torch/schedules.hpp"
-#include "jobs/torchtitan/import.hpp"
+#include "jobs/trainer_jobs.hpp"
 #include "tests/jobs/exports.hpp"
 
 namespace panpipe::jobs {

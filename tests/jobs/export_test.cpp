@@ -13,7 +13,6 @@
 #include "jobs/deepspeed/import.hpp"
 #include "jobs/megatron/export.hpp"
 #include "jobs/megatron/import.hpp"
-#include "jobs/torchtitan/import.hpp"
 #include "planner/planner.hpp"
 #include "tests/jobs/exports.hpp"
 
