@@ -36,10 +36,10 @@ int nodes_for(const std::string& cluster, int gpus) try {
 
 }  // namespace
 
-void put_cluster(ImportedJob& job, const JobMachine& machine) {
-  if (!machine.cluster.empty()) {
-    const std::string file = quoted_scalar(machine.cluster);
-    const int nodes = nodes_for(machine.cluster, machine.gpus);
+void put_cluster(ImportedJob& job, const JobMachine& machine, const std::string& cluster) {
+  if (!cluster.empty()) {
+    const std::string file = quoted_scalar(cluster);
+    const int nodes = nodes_for(cluster, machine.gpus);
     if (nodes == 0) return job.set("cluster", file, "--cluster");
     return job.set("cluster", fmt::format("{{file: {}, nodes: {}}}", file, nodes), "--cluster, and " + machine.origin);
   }

@@ -13,15 +13,15 @@ constexpr int kGpusOfANode = 8;  // if a job does not state it
 struct JobMachine {
   int gpus = 0;
   int per_node = kGpusOfANode;
-  std::string origin;        // of the number of GPUs: "--nnodes x --nproc_per_node"
-  std::string cluster = {};  // file or shipped name from --cluster; empty: nodes of H100
+  std::string origin;  // of the number of GPUs: "--nnodes x --nproc_per_node"
 };
 
 // The fewest whole nodes for one replica of `ranks` GPUs; records the assumption.
 JobMachine assumed_machine(ImportedJob& job, int ranks);
 
-// Sets the scenario's cluster. Throws InputError if the GPUs do not fill nodes.
-void put_cluster(ImportedJob& job, const JobMachine& machine);
+// Sets the scenario's cluster: the file or shipped name `cluster` (empty: nodes of H100). Throws InputError if the GPUs do not
+// fill nodes.
+void put_cluster(ImportedJob& job, const JobMachine& machine, const std::string& cluster);
 
 // The data-parallel degree: GPUs divided by the ranks of one replica. `degrees` names these in messages: "tensor 2 x pipeline 4".
 // Throws InputError if they do not divide the GPUs.

@@ -26,9 +26,19 @@ int ConfigurationImport::ranks_of_replica() const {
   return static_cast<int>(ranks);
 }
 
+void ConfigurationImport::assume_optimizer() {
+  job_.set("optimizer", "adamw", "assumed");
+  job_.assumptions.emplace_back("AdamW (the configuration names no optimizer).");
+}
+
+void ConfigurationImport::assume_no_recompute() {
+  job_.assumptions.emplace_back(
+      "no recompute: the training script switches it on, not the configuration; --set recompute=full predicts it.");
+}
+
 void ConfigurationImport::put_degrees(const JobMachine& machine, const std::string& pipeline, const std::string& tensor) {
   degrees_.data = replicas_of(job_, machine, ranks_of_replica(), replica_text());
-  put_cluster(job_, machine);
+  put_cluster(job_, machine, options_.cluster);
   job_.set("parallel.pipeline", degrees_.pipeline, pipeline);
   job_.set("parallel.tensor", degrees_.tensor, tensor);
   job_.set("parallel.data", degrees_.data, fmt::format("{} GPUs / (tensor x pipeline x {})", machine.gpus, context_));

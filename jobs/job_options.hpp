@@ -9,6 +9,7 @@
 #include "jobs/job.hpp"
 #include "jobs/job_keys.hpp"
 #include "jobs/job_machine.hpp"
+#include "jobs/shared_keys.hpp"
 #include "jobs/shell/launch_script.hpp"
 #include "jobs/trainer_data.hpp"
 
@@ -59,6 +60,17 @@ class ConfigurationImport {
     if (options.model.empty())
       for (const std::string& remark : options.captured_remarks) job_.assumptions.push_back("of the capture: " + remark + ".");
   }
+  // The GPUs that the options state, else the fewest whole nodes for one replica of `ranks`.
+  JobMachine machine(int ranks) {
+    return options_.gpus ? JobMachine{*options_.gpus, kGpusOfANode, options_.gpus_origin} : assumed_machine(job_, ranks);
+  }
+  // State on the host, as put_offload has it: `place` is the key that names its place.
+  void read_offload(const std::string& part, const std::string& place) {
+    put_offload(job_, part, keys_.text(place).value_or("none"), place);
+  }
+  // What the configuration leaves to the training script.
+  void assume_optimizer();
+  void assume_no_recompute();
   // Ranks of a replica. Throws InputError for more than kMostRanks.
   int ranks_of_replica() const;
   // Completes the degrees by the machine's, and sets them with their origins and the cluster.

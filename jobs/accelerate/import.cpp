@@ -1,5 +1,4 @@
-#include "jobs/accelerate/import.hpp"
-
+// The configuration of Hugging Face Accelerate (`accelerate config`, YAML) as a scenario.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,7 +8,7 @@
 #include "jobs/bounds.hpp"
 #include "jobs/captured/captured.hpp"
 #include "jobs/framework_choices.hpp"
-#include "jobs/shared_keys.hpp"
+#include "jobs/trainer_jobs.hpp"
 
 namespace panpipe::jobs {
 namespace {
@@ -25,8 +24,7 @@ class AccelerateImport : ConfigurationImport {
     put_stated_model(job_, options_);
     read_batch();
     read_precision();
-    job_.set("optimizer", "adamw", "assumed");
-    job_.assumptions.emplace_back("AdamW (the configuration names no optimizer).");
+    assume_optimizer();
     read_recompute();
     read_framework();
     report_rest(job_, keys_, unread_keys("accelerate"));
@@ -42,18 +40,10 @@ class AccelerateImport : ConfigurationImport {
   JobMachine machine(int ranks) {
     const int nodes = degree("num_machines");
     const auto processes = keys_.integer("num_processes", 1, kMostRanks);
-    JobMachine made;
-    if (options_.gpus) {
-      made = {*options_.gpus, kGpusOfANode, options_.gpus_origin};
-    } else if (processes) {
-      if (*processes % nodes != 0)
-        keys_.refuse("num_processes", fmt::format("is {}, no multiple of the {} of num_machines", *processes, nodes));
-      made = {*processes, *processes / nodes, nodes > 1 ? "num_processes, num_machines" : "num_processes"};
-    } else {
-      made = assumed_machine(job_, ranks);
-    }
-    made.cluster = options_.cluster;
-    return made;
+    if (options_.gpus || !processes) return ConfigurationImport::machine(ranks);
+    if (*processes % nodes != 0)
+      keys_.refuse("num_processes", fmt::format("is {}, no multiple of the {} of num_machines", *processes, nodes));
+    return {*processes, *processes / nodes, nodes > 1 ? "num_processes, num_machines" : "num_processes"};
   }
 
   void read_degrees() {
@@ -139,11 +129,8 @@ class AccelerateImport : ConfigurationImport {
                    "import that file: panpipe import deepspeed FILE");
     put_zero(keys_.integer("deepspeed_config.zero_stage", 0, 3).value_or(2),
              keys_.has("deepspeed_config.zero_stage") ? "deepspeed_config.zero_stage" : "Accelerate's default");
-    const auto offload = [&](const char* part, const std::string& path) {
-      put_offload(job_, part, keys_.text(path).value_or("none"), path);
-    };
-    offload("optimizer", "deepspeed_config.offload_optimizer_device");
-    offload("parameters", "deepspeed_config.offload_param_device");
+    read_offload("optimizer", "deepspeed_config.offload_optimizer_device");
+    read_offload("parameters", "deepspeed_config.offload_param_device");
   }
 
   void read_megatron() {
@@ -175,9 +162,7 @@ class AccelerateImport : ConfigurationImport {
   void read_recompute() {
     for (const char* path : {"fsdp_config.fsdp_activation_checkpointing", "megatron_lm_config.megatron_lm_recompute_activations"})
       if (keys_.flag(path).value_or(false)) return job_.set("recompute", megatron() ? "selective" : "full", path);
-    if (!fsdp() && !megatron())
-      job_.assumptions.emplace_back(
-          "no recompute: the training script switches it on, not the configuration; --set recompute=full predicts it.");
+    if (!fsdp() && !megatron()) assume_no_recompute();
   }
 
   void read_framework() {

@@ -11,7 +11,6 @@
 #include "jobs/bounds.hpp"
 #include "jobs/captured/captured.hpp"
 #include "jobs/framework_choices.hpp"
-#include "jobs/shared_keys.hpp"
 
 namespace panpipe::jobs {
 namespace {
@@ -50,10 +49,7 @@ class DeepSpeedImport : ConfigurationImport {
         keys_.has("tensor_parallel.autotp_size") ? "tensor_parallel.autotp_size" : "tensor_parallel.tp.tp_size";
     degrees_.tensor = std::max(1, degree(tensor_key)), degrees_.pipeline = std::max(1, degree("pipeline.stages"));
     degrees_.context = std::max(1, degree("sequence_parallel_size"));
-    JobMachine machine = options_.gpus ? JobMachine{*options_.gpus, kGpusOfANode, options_.gpus_origin}
-                                       : assumed_machine(job_, ranks_of_replica());
-    machine.cluster = options_.cluster;
-    put_degrees(machine, keys_.has("pipeline.stages") ? "pipeline.stages" : "no pipeline.stages",
+    put_degrees(machine(ranks_of_replica()), keys_.has("pipeline.stages") ? "pipeline.stages" : "no pipeline.stages",
                 keys_.has(tensor_key) ? tensor_key : "no tensor_parallel");
     put_context(job_, degrees_.context, "sequence_parallel_size", "ulysses");
     if (degrees_.pipeline > 1) job_.set("schedule", "1f1b", "DeepSpeed's TrainSchedule");
@@ -88,11 +84,8 @@ class DeepSpeedImport : ConfigurationImport {
     job_.set("parallel.zero", stage, keys_.has("zero_optimization.stage") ? "zero_optimization.stage" : "DeepSpeed's default");
     const int group = keys_.integer("zero_optimization.mics_shard_size", -1, kMostRanks).value_or(-1);
     if (group > 0) job_.set("parallel.shard", group, "zero_optimization.mics_shard_size");
-    const auto offload = [&](const char* part, const std::string& path) {
-      put_offload(job_, part, keys_.text(path).value_or("none"), path);
-    };
-    offload("optimizer", "zero_optimization.offload_optimizer.device");
-    offload("parameters", "zero_optimization.offload_param.device");
+    read_offload("optimizer", "zero_optimization.offload_optimizer.device");
+    read_offload("parameters", "zero_optimization.offload_param.device");
   }
 
   std::optional<int> samples(const std::string& path) {
@@ -150,8 +143,7 @@ class DeepSpeedImport : ConfigurationImport {
     if (name && lower_case(*name) == "adam" && decoupled)
       return put_optimizer(job_, "AdamW", "optimizer.type Adam, whose adam_w_mode is true unless it says otherwise");
     if (name) return put_optimizer(job_, *name, "optimizer.type");
-    job_.set("optimizer", "adamw", "assumed");
-    job_.assumptions.emplace_back("AdamW (the configuration names no optimizer).");
+    assume_optimizer();
   }
 
   // The section sets how the training script's checkpoints are stored; the script decides which modules have them.
@@ -160,8 +152,7 @@ class DeepSpeedImport : ConfigurationImport {
       if (const int interval = keys_.integer(path, 0, kMostLayers).value_or(0); interval > 0)
         return job_.set("recompute", interval == 1 ? "full" : fmt::format("{{chunk: {}}}", interval), path);
     if (keys_.has("_panpipe.notes")) return;  // an exported job states what is recomputed
-    job_.assumptions.emplace_back(
-        "no recompute: the training script switches it on, not the configuration; --set recompute=full predicts it.");
+    assume_no_recompute();
   }
 
   void read_framework() {

@@ -1,5 +1,4 @@
-#include "jobs/huggingface/import.hpp"
-
+// The arguments of Hugging Face's Trainer as a scenario: captured ones, or a file of arguments.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include "jobs/captured/captured.hpp"
 #include "jobs/deepspeed/import.hpp"
 #include "jobs/framework_choices.hpp"
+#include "jobs/trainer_jobs.hpp"
 
 namespace panpipe::jobs {
 namespace {
@@ -41,10 +41,7 @@ class HuggingFaceImport : ConfigurationImport {
 
  private:
   void read_degrees() {
-    JobMachine machine =
-        options_.gpus ? JobMachine{*options_.gpus, kGpusOfANode, options_.gpus_origin} : assumed_machine(job_, 1);
-    machine.cluster = options_.cluster;
-    put_degrees(machine, "no pipeline", "no tensor parallelism");
+    put_degrees(machine(1), "no pipeline", "no tensor parallelism");
     read_zero();
   }
 

@@ -77,7 +77,6 @@ JobMachine read_machine(MegatronJob& m) {
   } else {
     machine = assumed_machine(m.job, static_cast<int>(std::min<long long>(fewest_ranks(m), kMostRanks)));
   }
-  machine.cluster = m.options.cluster;
   return machine;
 }
 
@@ -149,7 +148,7 @@ void read_megatron_parallel(MegatronJob& m) {
   const std::string degrees =
       fmt::format("tensor {} x pipeline {} x context {}", m.degrees.tensor, m.degrees.pipeline, m.degrees.context);
   m.degrees.data = replicas_of(m.job, machine, m.degrees.device_count(), degrees);
-  put_cluster(m.job, machine);
+  put_cluster(m.job, machine, m.options.cluster);
   m.job.set("parallel.pipeline", m.degrees.pipeline, "--pipeline-model-parallel-size");
   m.job.set("parallel.tensor", m.degrees.tensor, "--tensor-model-parallel-size");
   m.job.set("parallel.data", m.degrees.data,

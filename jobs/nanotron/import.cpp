@@ -1,5 +1,4 @@
-#include "jobs/nanotron/import.hpp"
-
+// nanotron's configuration (YAML) as a scenario.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -13,7 +12,7 @@
 #include "jobs/bounds.hpp"
 #include "jobs/config_text.hpp"
 #include "jobs/framework_choices.hpp"
-#include "jobs/shared_keys.hpp"
+#include "jobs/trainer_jobs.hpp"
 
 namespace panpipe::jobs {
 namespace {
@@ -55,12 +54,11 @@ class NanotronImport : ConfigurationImport {
     if (gpus > kMostRanks)
       throw InputError(fmt::format("{}: dp {} x tp {} x pp {} x context {} are more than {} ranks", job_.source, degrees_.data,
                                    degrees_.tensor, degrees_.pipeline, degrees_.context, kMostRanks));
-    JobMachine machine{static_cast<int>(gpus), kGpusOfANode, "dp x tp x pp"};
-    machine.cluster = options_.cluster;
+    const JobMachine machine{static_cast<int>(gpus), kGpusOfANode, "dp x tp x pp"};
     if (options_.gpus && *options_.gpus != machine.gpus)
       throw option_fault("gpus", fmt::format("the degrees of {} make {} GPUs, not {}", job_.source, machine.gpus, *options_.gpus),
                          "leave this out, or change parallelism.dp", code::kConflict);
-    put_cluster(job_, machine);
+    put_cluster(job_, machine, options_.cluster);
     job_.set("parallel.pipeline", degrees_.pipeline, "parallelism.pp");
     job_.set("parallel.tensor", degrees_.tensor, "parallelism.tp");
     job_.set("parallel.data", degrees_.data, "parallelism.dp");

@@ -1,5 +1,4 @@
-#include "jobs/torchtitan/import.hpp"
-
+// torchtitan's configuration as a scenario: TOML of releases until February 2026, then a registry in Python, or a capture.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -14,12 +13,12 @@
 #include "jobs/bounds.hpp"
 #include "jobs/captured/captured.hpp"
 #include "jobs/framework_choices.hpp"
-#include "jobs/shared_keys.hpp"
 #include "jobs/toml_document.hpp"
 #include "jobs/torch/schedules.hpp"
 #include "jobs/torchtitan/flavors.hpp"
 #include "jobs/torchtitan/keys.hpp"
 #include "jobs/torchtitan/python_config.hpp"
+#include "jobs/trainer_jobs.hpp"
 
 namespace panpipe::jobs {
 namespace {
@@ -56,10 +55,8 @@ class TorchtitanImport : ConfigurationImport {
       if (ranks <= kMostRanks) ranks *= part;
     if (ranks > kMostRanks) throw InputError(fmt::format("{}: the degrees make more than {} ranks", job_.source, kMostRanks));
     const int fewest = static_cast<int>(ranks);
-    JobMachine machine = options_.gpus ? JobMachine{*options_.gpus, kGpusOfANode, options_.gpus_origin}
-                         : stated > 0  ? JobMachine{fewest, kGpusOfANode, "the product of the degrees"}
-                                       : assumed_machine(job_, fewest);
-    machine.cluster = options_.cluster;
+    const JobMachine machine = !options_.gpus && stated > 0 ? JobMachine{fewest, kGpusOfANode, "the product of the degrees"}
+                                                            : ConfigurationImport::machine(fewest);
     const int groups =
         replicas_of(job_, machine, ranks,
                     fmt::format("tensor {} x pipeline {} x context {} x replicate {}{}", degrees_.tensor, degrees_.pipeline,
@@ -69,7 +66,7 @@ class TorchtitanImport : ConfigurationImport {
                                                                          machine.gpus, static_cast<long long>(groups) * stated));
     degrees_.shard = stated > 0 ? stated : groups;
     sharded_ = degrees_.shard > 1 || degrees_.context > 1;
-    put_cluster(job_, machine);
+    put_cluster(job_, machine, options_.cluster);
     job_.set("parallel.pipeline", degrees_.pipeline, "parallelism.pipeline_parallel_degree");
     job_.set("parallel.tensor", degrees_.tensor, "parallelism.tensor_parallel_degree");
     degrees_.data = replicas * degrees_.shard;

@@ -9,12 +9,10 @@
 
 #include "base/input/source_text.hpp"
 #include "costmodel/scenario/scenario.hpp"
-#include "jobs/accelerate/import.hpp"
 #include "jobs/deepspeed/import.hpp"
-#include "jobs/huggingface/import.hpp"
 #include "jobs/import.hpp"
 #include "jobs/megatron/import.hpp"
-#include "jobs/torchtitan/import.hpp"
+#include "jobs/trainer_jobs.hpp"
 #include "tests/jobs/job_values.hpp"
 
 namespace panpipe::jobs {

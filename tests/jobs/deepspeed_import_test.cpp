@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "costmodel/scenario/scenario.hpp"
-#include "jobs/accelerate/import.hpp"
+#include "jobs/trainer_jobs.hpp"
 #include "tests/jobs/job_values.hpp"
 
 namespace panpipe::jobs {

@@ -1,5 +1,4 @@
 // nanotron's and torchtitan's configurations as scenarios.
-#include "jobs/nanotron/import.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +7,7 @@
 #include "costmodel/scenario/nanotron_cuts.hpp"
 #include "costmodel/scenario/scenario.hpp"
 #include "jobs/torchtitan/flavors.hpp"
-#include "jobs/torchtitan/import.hpp"
+#include "jobs/trainer_jobs.hpp"
 #include "tests/jobs/job_values.hpp"
 
 namespace panpipe::jobs {
