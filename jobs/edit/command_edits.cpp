@@ -67,24 +67,7 @@ std::size_t begin_of_separator(std::string_view text, std::size_t at) {
 
 }  // namespace
 
-std::vector<PlacedWord> placed_words(const std::string& text, const std::vector<ShellWord>& words) {
-  std::vector<std::size_t> lines = {text.starts_with("\xEF\xBB\xBF") ? std::size_t{3} : 0};
-  for (std::size_t at = text.find('\n'); at != std::string::npos; at = text.find('\n', at + 1)) lines.push_back(at + 1);
-  std::vector<PlacedWord> placed;
-  for (const ShellWord& word : words) {
-    placed.push_back({word.text, word.line, std::nullopt, word.after_array});
-    if (word.expands || word.line < 1 || static_cast<std::size_t>(word.line) > lines.size()) continue;
-    const std::size_t begin = lines[static_cast<std::size_t>(word.line) - 1] + static_cast<std::size_t>(word.column) - 1;
-    if (begin >= text.size()) continue;
-    const std::size_t end = end_of_raw_word(text, begin);
-    std::string raw = text.substr(begin, end - begin);
-    std::erase_if(raw, [](char c) { return c == '"' || c == '\'' || c == '\\'; });
-    if (raw == word.text) placed.back().place = TextRange{begin, end};
-  }
-  return placed;
-}
-
-std::vector<PlacedWord> launched_words(const std::string& file, const std::vector<ShellWord>& words) {
+std::vector<PlacedWord> placed_words(const std::string& file, const std::vector<ShellWord>& words) {
   std::vector<PlacedWord> placed;
   for (const ShellWord& word : words) {
     placed.push_back({word.text, word.line, std::nullopt, word.after_array});

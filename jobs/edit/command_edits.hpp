@@ -28,10 +28,8 @@ struct PlacedWord {
   std::optional<TextRange> value = {};  // of "--name=$VALUE": where the value stands by itself
 };
 
-// Words that stand in the text as they are written, without an expansion.
-std::vector<PlacedWord> placed_words(const std::string& text, const std::vector<ShellWord>& words);
-// Words of a launch that was followed through `file`: with a variable, where the text behind it stands.
-std::vector<PlacedWord> launched_words(const std::string& file, const std::vector<ShellWord>& words);
+// With the places that the words have in `file`: of a variable's value where the text behind it stands.
+std::vector<PlacedWord> placed_words(const std::string& file, const std::vector<ShellWord>& words);
 
 struct CommandStyle {
   bool at_use = false;  // replaces "$TP" in the command, instead of the 4 in TP=4

@@ -53,12 +53,8 @@ EditAttempt megatron_attempt(const EditRequest& request, const std::vector<Place
 }  // namespace
 
 std::vector<EditAttempt> edit_megatron(const EditRequest& request) {
-  // Of a script the command that was read; else the arguments as they stand.
-  const bool launched = !request.job.launch.empty();
-  const std::vector<ShellWord> given = launched ? request.job.launch : shell_words(request.base.text, request.base.name);
-  const std::vector<PlacedWord> words =
-      launched ? launched_words(request.base.name, given) : placed_words(request.base.text, given);
-  const Arguments own(given, request.base.name, argument_forms("megatron-core"));
+  const std::vector<PlacedWord> words = placed_words(request.base.name, request.job.launch);
+  const Arguments own(request.job.launch, request.base.name, argument_forms("megatron-core"));
   const std::vector<MegatronChange> changes = megatron_changes(request.before, request.after, own);
   std::vector<EditAttempt> attempts;
   for (const bool quotes : {true, false})

@@ -6,7 +6,7 @@
 #include <cctype>
 
 #include "base/error.hpp"
-#include "base/input/source_text.hpp"
+#include "jobs/shell/script_files.hpp"
 
 namespace panpipe::jobs {
 namespace {
@@ -15,7 +15,7 @@ constexpr std::size_t kMostText = std::size_t{1} << 20;
 
 class Splitter {
  public:
-  Splitter(std::string_view text, const std::string& name) : text_(text), name_(name) {}
+  explicit Splitter(const ScriptFiles& files) : files_(files), text_(files.text(0)) {}
 
   std::vector<ShellWord> words() {
     while (at_ < text_.size()) step();
@@ -39,12 +39,17 @@ class Splitter {
     open_ = true;
     word_ = {};
     word_.line = line_, word_.column = column_;
+    begin_ = at_;
     parentheses_ = 0;
     plain_ = true;
   }
   void finish() {
     if (!open_) return;
     word_.after_array = after_array_;
+    std::string written(text_.substr(begin_, at_ - begin_));
+    std::erase_if(written, [](char c) { return c == '"' || c == '\'' || c == '\\'; });
+    if (!word_.expands && written == word_.text)
+      word_.pieces = {{word_.text, files_.place(0, begin_, at_ - begin_), std::nullopt}};
     words_.push_back(std::move(word_));
     open_ = after_array_ = false;
   }
@@ -103,7 +108,7 @@ class Splitter {
       advance();
     }
     if (at_ >= text_.size())
-      throw InputError(fmt::format("{}:{}:{}: the quote that begins here is not closed", name_, line, column));
+      throw InputError(fmt::format("{}:{}:{}: the quote that begins here is not closed", files_.name(0), line, column));
     advance();
   }
 
@@ -128,9 +133,9 @@ class Splitter {
     advance();
   }
 
+  const ScriptFiles& files_;
   std::string_view text_;
-  const std::string& name_;
-  std::size_t at_ = 0;
+  std::size_t at_ = 0, begin_ = 0;  // of the word
   int line_ = 1, column_ = 1;
   bool open_ = false;
   bool plain_ = true;         // of the word: nothing in it is quoted
@@ -178,10 +183,9 @@ ShellWord ShellWord::without_first(std::size_t count) const {
 
 std::vector<ShellWord> shell_words(std::string_view text, const std::string& name) {
   if (text.size() > kMostText) throw InputError(fmt::format("{}: a command line of more than 1 MiB is none", name));
-  SourceText source;
-  source.name = name;
-  const std::string checked = checked_text(std::string(text), source);
-  return Splitter(checked, name).words();
+  ScriptFiles files;
+  files.add(std::string(text), name);
+  return Splitter(files).words();
 }
 
 }  // namespace panpipe::jobs

@@ -40,7 +40,7 @@ struct ShellWord {
   int line = 1, column = 1;            // where it starts
   bool expands = false;                // contains what is not known, so the value is unknown
   bool after_array = false;            // a bash array begins or ends before it, so it belongs to no earlier option
-  std::vector<WordPiece> pieces = {};  // of a launch: in order; together they are `text`
+  std::vector<WordPiece> pieces = {};  // in order, together `text`; of a plain split one, where all of it is written so
   bool stands_alone = false;           // all of it is an expansion without quotes, so it may be any number of words
 
   // Where the characters from `from` on stand, if one literal holds all of them. An editor replaces these bytes.

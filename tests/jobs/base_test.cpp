@@ -106,6 +106,16 @@ TEST(BaseJob, ValuesChangeWhereTheyAreWritten) {
   EXPECT_THAT(job.difference, HasSubstr("-PP=\"2\"\n+PP=\"4\"\n-MBS=1\n+MBS=2\n"));
 }
 
+// Arguments that stand alone in their file, here with a byte-order mark and the line ends of Windows.
+TEST(BaseJob, ArgumentsWithoutAScript) {
+  const std::string base =
+      "\xEF\xBB\xBF--num-layers 8 --hidden-size 512 --num-attention-heads 8\r\n--seq-length 1024 --max-position-embeddings "
+      "1024\r\n"
+      "--micro-batch-size \"1\" --global-batch-size=64\r\n--tensor-model-parallel-size 2 --bf16 --vocab-size 32000\r\n";
+  const EditedJob job = edited("megatron", base, "arguments.txt", "batch={micro: 2, global: 32}");
+  EXPECT_EQ(job.text, with(with(base, "\"1\"", "\"2\""), "size=64", "size=32"));
+}
+
 // Megatron pads the vocabulary to a multiple of 128 x tensor: 32256 with four ranks, 32000 with two.
 TEST(BaseJob, ThePaddedVocabularyFollowsThePlan) {
   const std::string script = with(with(kScript, "--vocab-size 32000", "--tokenizer-type Llama2Tokenizer"), "TP=2", "TP=4");
