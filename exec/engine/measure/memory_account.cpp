@@ -91,6 +91,9 @@ MemoryAccount::~MemoryAccount() {
   std::vector<Sample>().swap(book_->samples);
 }
 
+UncountedMemory::UncountedMemory() : before_(std::exchange(current_book, nullptr)) {}
+UncountedMemory::~UncountedMemory() { current_book = before_; }
+
 std::int64_t MemoryAccount::live() const {
   const std::lock_guard hold(book_->lock);
   return book_->live;

@@ -43,6 +43,18 @@ class MemoryAccount {
   Book* outer_;  // this thread's previous account
 };
 
+// While it lives, no rank is charged for what this thread allocates: memory of the host where a CPU takes the place of a device.
+class UncountedMemory {
+ public:
+  UncountedMemory();
+  ~UncountedMemory();
+  UncountedMemory(const UncountedMemory&) = delete;
+  UncountedMemory& operator=(const UncountedMemory&) = delete;
+
+ private:
+  void* before_;
+};
+
 // Moves the charge of a tensor from another rank of this process to this rank. Does nothing for uncounted memory.
 void charge_to_this_thread(const at::Tensor& tensor);
 

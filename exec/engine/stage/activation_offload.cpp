@@ -2,44 +2,19 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/saved_variable_hooks.h>
 
 #include <map>
 #include <utility>
 
+#include "exec/engine/stage/copy_stream.hpp"
+
 namespace panpipe::exec {
 namespace {
 
 thread_local ParkedActivations* capturing = nullptr;
 thread_local SavingAnswers* answering = nullptr;
-
-c10::impl::VirtualGuardImpl guard_of(at::Device device) { return c10::impl::VirtualGuardImpl(device.type()); }
-
-// The current stream of this thread is the copy stream while it lives; the copies come after what the computation did.
-class OnCopyStream {
- public:
-  OnCopyStream(at::Device device, const c10::Stream& stream) : guard_(guard_of(device)) {
-    c10::Event computed(device.type());
-    computed.record(guard_.getStream(device));
-    computed.block(stream);
-    before_ = guard_.exchangeStream(stream);
-  }
-  ~OnCopyStream() { guard_.exchangeStream(*before_); }
-  OnCopyStream(const OnCopyStream&) = delete;
-  OnCopyStream& operator=(const OnCopyStream&) = delete;
-
- private:
-  c10::impl::VirtualGuardImpl guard_;
-  std::optional<c10::Stream> before_;
-};
-
-c10::Event timed(const c10::Stream& stream) {
-  c10::Event event(stream.device_type(), c10::EventFlag::BACKEND_DEFAULT);
-  event.record(stream);
-  return event;
-}
 
 }  // namespace
 
