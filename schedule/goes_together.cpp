@@ -28,8 +28,7 @@ std::string_view name_of(Feature feature) {
                                          "context parallelism",
                                          "ZeRO 2 and 3",
                                          "experts over ranks",
-                                         "weights that come for a turn",
-                                         "offload"};
+                                         "weights that come for a turn"};
   static_assert(std::size(kNames) == static_cast<std::size_t>(Feature::kFeatures));
   return kNames[static_cast<std::size_t>(feature)];
 }
@@ -78,7 +77,6 @@ const std::vector<Conflict>& conflicts() {
       {ListedLengths, Images, Predicted, kLengths, "how many images a shorter sample has is not stated",
        "leave batch.lengths out, or the images"},
       {Slices, Context, Predicted, kSchedule, "both cut sequences", "use parallel.context 1, or sequence_splits 1"},
-      {Offload, None, Executed, "offload", "optimizer and parameters stay on the devices", "run without offload"},
   };
   return rows;
 }

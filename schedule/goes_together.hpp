@@ -33,7 +33,6 @@ enum class Feature : std::uint8_t {
   DividedGradients,  // ZeRO 2 and 3 in effect
   ExpertsApart,      // experts that replicas divide
   WeightTurns,       // offload.parameters without ZeRO 3: weights come for the turn of a stage
-  Offload,           // the scenario's offload, of anything
   kFeatures
 };
 std::string_view name_of(Feature feature);

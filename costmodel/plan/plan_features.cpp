@@ -17,7 +17,6 @@ Features features_of(const Scenario& scenario, const Plan& plan) {
   features.add(Feature::DividedGradients, zero_in_effect(scenario.framework, plan) >= 2);
   features.add(Feature::ExpertsApart, plan.experts_apart());
   features.add(Feature::WeightTurns, streams_weights(scenario, plan));
-  features.add(Feature::Offload, scenario.offload.any());
   return features;
 }
 

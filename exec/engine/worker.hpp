@@ -48,6 +48,7 @@ struct WorkerOptions {
   // GPU at the end of the step.
   std::function<void(std::size_t)> before_action{}, after_action{};
   std::function<void(int, double)> on_loss{};
+  std::function<void(int)> before_evaluated{};  // a stage, before each of its forwards in an evaluation
   // Called before the first entry of a step that may not run before all ranks know whether the last update stands. False: it was
   // taken back, on all ranks, and the forwards so far run again.
   std::function<bool()> update_stands{};

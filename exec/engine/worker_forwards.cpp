@@ -81,6 +81,7 @@ double Worker::evaluate(std::int64_t round, const DataSource& data) {
     CallContext context = context_of(action, sample, slices.back());
     context.versions = nullptr;  // the latest
     context.evaluates = true;
+    if (options_.before_evaluated) options_.before_evaluated(action.stage);
     const Steps steps = stage.evaluate(
         layout_.slice_index(action), context, [&] { return take_inputs(action, sample); },
         [&](const std::vector<at::Tensor>& outputs) {

@@ -28,7 +28,9 @@ TEST_P(EveryFamily, EqualsTheCpu) {
     if (is_stale_family(family.name)) continue;  // trains something else
     SCOPED_TRACE(family.name);
     const bool exchanges = has_option(family.name, "exchange");  // on CPUs alone
-    const std::string more = fmt::format("schedule: {{name: {}{}}}\n", family.name, exchanges ? ", exchange: off" : "");
+    const bool from_host = family.name == "weipipe";
+    const std::string more = fmt::format("schedule: {{name: {}{}}}\n{}", family.name, exchanges ? ", exchange: off" : "",
+                                         from_host ? "offload: {optimizer: cpu, parameters: cpu}\n" : "");
     expect_same_training(train_on_stand_in(scenario_file(small_gpt({2}, more, kLayers, kMicrobatches)), kSteps), cpu);
   }
 }
@@ -56,19 +58,24 @@ TEST_P(Mesh, EqualsTheCpu) {
 
 INSTANTIATE_TEST_SUITE_P(
     Of, Mesh,
-    testing::Values(Case{"FourStagesThatSendBothWays", {4}, "schedule: dualpipe\n", "--set batch.microbatches=8"},
-                    Case{"TwoReplicas", {1, 2}, "", ""}, Case{"FourReplicas", {1, 4}, "", ""},
-                    Case{"TwoTensorRanks", {1, 1, 2}, "", ""}, Case{"ReplicasOfTensorRanks", {1, 2, 2}, "", ""},
-                    Case{"ZeroOneWithClipping", {2, 2}, "training: {clip_gradients: 0.1}\n", "--set parallel.zero=1"},
-                    Case{"ZeroTwo", {2, 2}, "training: {clip_gradients: 0.1}\n", "--set parallel.zero=2"},
-                    Case{"ZeroThree", {2, 2}, "training: {clip_gradients: 0.1}\n", "--set parallel.zero=3"},
-                    Case{"ZeroThreeInShardGroups", {1, 4}, "recompute: full\n", "--set parallel.zero=3 --set parallel.shard=2"},
-                    Case{"SequenceParallel", {2, 1, 2}, "", "--set parallel.sequence_parallel=true"},
-                    Case{"WovenStp", {2, 1, 2}, "schedule: stp\n", ""}, Case{"RecomputeFull", {2}, "recompute: full\n", ""},
-                    Case{"RecomputeSelective", {2}, "recompute: selective\n", ""},
-                    Case{"Offload", {2}, "schedule: {name: 1f1b, offload: full}\n", ""},
-                    Case{"SlicedSequences", {2}, "schedule: {name: seq-1f1b, sequence_splits: 4}\n", ""},
-                    Case{"Bf16", {2}, "precision: bf16\n", "", kBf16}, Case{"Fp16", {2}, "precision: fp16\n", "", kFp16}),
+    testing::Values(
+        Case{"FourStagesThatSendBothWays", {4}, "schedule: dualpipe\n", "--set batch.microbatches=8"},
+        Case{"TwoReplicas", {1, 2}, "", ""}, Case{"FourReplicas", {1, 4}, "", ""}, Case{"TwoTensorRanks", {1, 1, 2}, "", ""},
+        Case{"ReplicasOfTensorRanks", {1, 2, 2}, "", ""},
+        Case{"ZeroOneWithClipping", {2, 2}, "training: {clip_gradients: 0.1}\n", "--set parallel.zero=1"},
+        Case{"ZeroTwo", {2, 2}, "training: {clip_gradients: 0.1}\n", "--set parallel.zero=2"},
+        Case{"ZeroThree", {2, 2}, "training: {clip_gradients: 0.1}\n", "--set parallel.zero=3"},
+        Case{"ZeroThreeInShardGroups", {1, 4}, "recompute: full\n", "--set parallel.zero=3 --set parallel.shard=2"},
+        Case{"SequenceParallel", {2, 1, 2}, "", "--set parallel.sequence_parallel=true"},
+        Case{"WovenStp", {2, 1, 2}, "schedule: stp\n", ""}, Case{"RecomputeFull", {2}, "recompute: full\n", ""},
+        Case{"RecomputeSelective", {2}, "recompute: selective\n", ""},
+        Case{"Offload", {2}, "schedule: {name: 1f1b, offload: full}\n", ""},
+        Case{"WeightsOnTheHost",
+             {2},
+             "schedule: {name: roundpipe, forward_slots: 1, backward_slots: 3}\noffload: {optimizer: cpu, parameters: cpu}\n",
+             ""},
+        Case{"SlicedSequences", {2}, "schedule: {name: seq-1f1b, sequence_splits: 4}\n", ""},
+        Case{"Bf16", {2}, "precision: bf16\n", "", kBf16}, Case{"Fp16", {2}, "precision: fp16\n", "", kFp16}),
     [](const auto& one) { return one.param.name; });
 
 // Threads that share a GPU share autograd's thread too: a rank's hook must not wait for a reduction that another rank's backward

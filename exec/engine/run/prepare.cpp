@@ -13,6 +13,7 @@
 #include "exec/engine/stage/autocast_region.hpp"
 #include "exec/engine/training/gradients.hpp"
 #include "exec/engine/training/training_run.hpp"
+#include "exec/engine/training/weight_slots.hpp"
 #include "exec/engine/vocabulary_parts.hpp"
 #include "exec/engine/weights/published_weights.hpp"
 #include "exec/launch/run_options.hpp"
@@ -166,6 +167,7 @@ PreparedRun::PreparedRun(RunRequest asked)
     throw InputError(scenario.workload.config->not_followed);
   plan = experiment.plan(request.plan);
   check_together(scenario, features_of(scenario, plan), Where::Executed);
+  check_hosted_state(scenario, plan, *experiment.workload.graph);
   check_matrices(scenario, plan);
   check_rolling(scenario, plan);
   check_ways(scenario, plan, *experiment.workload.graph);

@@ -22,6 +22,7 @@
 #include "costmodel/workload/operands.hpp"
 #include "exec/engine/tensor_parallel_shards.hpp"
 #include "exec/engine/training/sharded_parameters.hpp"
+#include "exec/engine/training/weight_slots.hpp"
 
 namespace panpipe::exec {
 
@@ -75,7 +76,8 @@ struct Gradients::Hook : torch::autograd::PostAccumulateGradHook {
 };
 
 Gradients::Gradients(const OperatorGraph& graph, const Plan& plan, const StageLayout& layout, const SeededParameters& parameters,
-                     Transport& transport, Clock::duration deadline, std::int64_t bucket_bytes, ShardedParameters* sharded)
+                     Transport& transport, Clock::duration deadline, std::int64_t bucket_bytes, ShardedParameters* sharded,
+                     WeightSlots* slots)
     : graph_(graph),
       plan_(plan),
       layout_(layout),
@@ -83,9 +85,11 @@ Gradients::Gradients(const OperatorGraph& graph, const Plan& plan, const StageLa
       holders_(holders_of(graph, layout, plan)),
       transport_(transport),
       deadline_(deadline),
-      sharded_(sharded) {
+      sharded_(sharded),
+      weight_slots_(slots) {
   Groups groups;
   make_groups(groups);
+  const auto zeros = [&](const at::Tensor& like) { return slots != nullptr ? slots->zeros_on_host(like) : at::zeros_like(like); };
   for (const auto& [root, value] : parameters.trained()) {
     if (!value.requires_grad()) continue;
     const Tensor& tensor = graph.tensors[root];
@@ -101,13 +105,13 @@ Gradients::Gradients(const OperatorGraph& graph, const Plan& plan, const StageLa
       slots_.push_back(std::move(slot));
       continue;
     }
-    slot.wide = parameters.masters().at(root).scalar_type() != value.scalar_type();
+    slot.wide = slots != nullptr || parameters.masters().at(root).scalar_type() != value.scalar_type();
     slot.counts = summed_over(root, transport.rank()).front() == transport.rank() &&
                   std::find(first.begin(), first.end(), here) != first.end();
     slot.late =
         (holders_.at(root).size() > 1 && layout.vocabulary.count(root) == 0) || gradient_peers(tensor, here, plan).size() > 1;
     slot.once = uses_of(graph, layout, plan, place_.position, root) == 1;
-    if (slot.wide) slot.gradient = at::zeros_like(parameters.masters().at(root));
+    if (slot.wide) slot.gradient = zeros(parameters.masters().at(root));
     roots_.push_back(root);
     slots_.push_back(std::move(slot));
   }
@@ -115,6 +119,7 @@ Gradients::Gradients(const OperatorGraph& graph, const Plan& plan, const StageLa
   find_last_actions();
   make_buckets(groups, bucket_bytes);
   make_sets();
+  for (std::size_t i = 0; i < slots_.size() && slots != nullptr; ++i) slots->sum_into(roots_[i], slots_[i].gradient);
   for (std::size_t i = 0; i < slots_.size(); ++i)
     if (slots_[i].wide || slots_[i].bucket >= 0)
       torch::autograd::impl::set_post_acc_grad_hooks(slots_[i].value, std::make_unique<Hook>(this, i));
@@ -204,7 +209,7 @@ void Gradients::make_buckets(const Groups& groups, std::int64_t bucket_bytes) {
   for (const std::size_t i : order) {
     const auto group = groups.find(ranks[i]);
     if (group == groups.end()) continue;
-    const at::ScalarType type = slots_[i].wide ? at::kFloat : slots_[i].value.scalar_type();
+    const at::ScalarType type = slots_[i].wide ? slots_[i].gradient.scalar_type() : slots_[i].value.scalar_type();
     const std::int64_t size = static_cast<std::int64_t>(c10::elementSize(type)), count = slots_[i].value.numel();
     const bool fits = !buckets_.empty() && buckets_.back().group.id == group->second.id && types.back() == type &&
                       (slots_[i].late || buckets_.back().stage == slots_[i].stage) &&
@@ -222,8 +227,11 @@ void Gradients::make_buckets(const Groups& groups, std::int64_t bucket_bytes) {
     elements.back() += count;
   }
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    const at::TensorOptions options = at::TensorOptions().dtype(types[b]);
     const at::Device device = slots_[buckets_[b].slots.front()].value.device();
-    buckets_[b].flat = at::zeros({elements[b]}, at::TensorOptions().dtype(types[b]).device(device));
+    buckets_[b].flat = weight_slots_ != nullptr
+                           ? weight_slots_->zeros_on_host(at::empty({elements[b]}, options.device(at::kMeta)))
+                           : at::zeros({elements[b]}, options.device(device));
     std::int64_t offset = 0;
     for (const std::size_t i : buckets_[b].slots) {
       slots_[i].gradient = buckets_[b].flat.narrow(0, offset, slots_[i].value.numel()).view(slots_[i].value.sizes());
@@ -237,7 +245,7 @@ void Gradients::make_buckets(const Groups& groups, std::int64_t bucket_bytes) {
 void Gradients::make_sets() {
   constexpr std::int64_t kMost = (std::int64_t{4} << 20) / 4;  // elements
   std::vector<std::size_t> order;
-  for (std::size_t i = 0; i < slots_.size(); ++i)
+  for (std::size_t i = 0; i < slots_.size() && weight_slots_ == nullptr; ++i)
     if (slots_[i].wide && !slots_[i].value.device().is_cpu() && slots_[i].value.numel() <= kMost) order.push_back(i);
   if (order.empty()) return;
   std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
@@ -272,6 +280,7 @@ void Gradients::begin_step() {
       slot.gradient = at::Tensor();  // else two steps' gradients would be alive at once
   }
   if (!sums.empty()) at::_foreach_zero_(sums);
+  if (weight_slots_ != nullptr) weight_slots_->begin_step();
   for (Bucket& bucket : buckets_) {
     bucket.missing = static_cast<int>(bucket.slots.size());
     bucket.pending = nullptr;
@@ -294,6 +303,8 @@ void Gradients::after_action(std::size_t index) {
 void Gradients::accumulated(std::size_t i) {
   const at::NoGradGuard no_graph;
   Slot& slot = slots_[i];
+  if (weight_slots_ != nullptr)
+    return weight_slots_->add_gradient(roots_[i], std::exchange(slot.value.mutable_grad(), at::Tensor()));
   if (slot.wide) {
     at::Tensor arrived = std::exchange(slot.value.mutable_grad(), at::Tensor());
     if (slot.set < 0) {
@@ -349,6 +360,7 @@ void Gradients::start(Bucket& bucket) {
 
 void Gradients::finish(SpanLog& spans) {
   if (sharded_ != nullptr) return sharded_->finish();
+  if (weight_slots_ != nullptr) weight_slots_->finish(transport_, deadline_);
   add_arrived();
   for (std::size_t i = 0; i < slots_.size(); ++i)
     if (!slots_[i].ready) make_ready(i);

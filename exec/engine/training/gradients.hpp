@@ -29,17 +29,19 @@ std::map<int, std::vector<int>> holders_of(const OperatorGraph& graph, const Sta
 double squared_norm(const std::vector<at::Tensor>& gradients);
 
 class ShardedParameters;
+class WeightSlots;
 
 class Gradients {
  public:
   // Bytes of a bucket: 25 MiB, the default of PyTorch's DistributedDataParallel.
   static constexpr std::int64_t kBucketBytes = std::int64_t{25} << 20;
 
-  // `sharded` sums the gradients and holds a part of them; null if every replica holds whole sums. References must outlive the
-  // object. All ranks of the run construct it at the same time, because groups are created.
+  // `sharded` sums the gradients and holds a part of them; null if every replica holds whole sums. `slots`: sums lie on the host;
+  // null if on the device. References must outlive the object. All ranks of the run construct it at the same time, because groups
+  // are created.
   Gradients(const OperatorGraph& graph, const Plan& plan, const StageLayout& layout, const SeededParameters& parameters,
             Transport& transport, Clock::duration deadline, std::int64_t bucket_bytes = kBucketBytes,
-            ShardedParameters* sharded = nullptr);
+            ShardedParameters* sharded = nullptr, WeightSlots* slots = nullptr);
   ~Gradients();
   Gradients(const Gradients&) = delete;
   Gradients& operator=(const Gradients&) = delete;
@@ -111,6 +113,7 @@ class Gradients {
   Transport& transport_;
   Clock::duration deadline_;
   ShardedParameters* sharded_;
+  WeightSlots* weight_slots_;
   std::optional<Group> shard_group_, expert_shard_group_;
   std::vector<int> roots_;
   std::vector<Slot> slots_;

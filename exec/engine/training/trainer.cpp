@@ -44,6 +44,16 @@ std::unique_ptr<ShardedParameters> sharded_parameters(const PreparedRun& run, Tr
                                              shares_autograd(transport, device));
 }
 
+std::unique_ptr<WeightSlots> weight_slots(const PreparedRun& run, int position, int rank, at::Device device) {
+  if (!run.experiment.scenario.offload.parameters) return nullptr;
+  return std::make_unique<WeightSlots>(run.graph(), run.plan, run.layout, position, device, rank);
+}
+
+ParameterPlacement* placement_of(ShardedParameters* sharded, WeightSlots* slots) {
+  if (sharded != nullptr) return sharded;
+  return slots;
+}
+
 // Parameters dealt to those over which ZeRO divides them so that all keep about as much optimizer state: the largest first, to
 // whom has least. -1 where a rank is the only one.
 std::vector<int> dealt(const Gradients& gradients, const SeededParameters& parameters, const StageLayout& layout) {
@@ -76,10 +86,12 @@ Trainer::Trainer(const PreparedRun& run, Transport& transport, const TrainingPos
       place_(place_of(run.plan, transport.rank())),
       data_(training_data(run, start.samples)),
       sharded_(sharded_parameters(run, transport, device_, deadline_)),
+      slots_(weight_slots(run, place_.position, transport.rank(), device_.device())),
       parameters_(run.graph(), run.layout, stages_of(run.plan, place_.position), seed_of(run),
                   is_mixed(run.experiment.scenario.precision), device_.device(), device_of_position(run.plan, transport.rank()),
-                  run.weights.get(), sharded_.get()),
-      gradients_(run.graph(), run.plan, run.layout, parameters_, transport, deadline_, Gradients::kBucketBytes, sharded_.get()),
+                  run.weights.get(), placement_of(sharded_.get(), slots_.get())),
+      gradients_(run.graph(), run.plan, run.layout, parameters_, transport, deadline_, Gradients::kBucketBytes, sharded_.get(),
+                 slots_.get()),
       versions_(rolling_of(run.plan.schedule) == Rolling::Stale
                     ? std::make_unique<WeightVersions>(parameters_.trained(), parameters_.masters(), start.step)
                     : nullptr),
@@ -93,6 +105,7 @@ Trainer::Trainer(const PreparedRun& run, Transport& transport, const TrainingPos
     sharded_->watch(parameters_.trained());
     sharded_->note_in(worker_.spans());
   }
+  if (slots_) slots_->note_in(worker_.spans());
   set_float32_products(run.experiment.scenario.precision);
   make_optimizer();
   connect_ranks(run.plan, run.layout, transport, device_.device(), deadline_);
@@ -111,8 +124,15 @@ WorkerOptions Trainer::worker_options(const TrainingPosition& start) {
   if (sharded_ && run_.plan.zero >= 3) options.gate = sharded_.get();
   options.versions = versions_.get();
   options.exchange = exchange_of(run_.plan.schedule, run_.experiment.scenario.schedule.options);
-  options.before_action = [this](std::size_t action) { gradients_.before_action(action); };
-  options.after_action = [this](std::size_t action) { gradients_.after_action(action); };
+  options.before_action = [this](std::size_t action) {
+    if (slots_) slots_->before_action(action);
+    gradients_.before_action(action);
+  };
+  options.after_action = [this](std::size_t action) {
+    gradients_.after_action(action);
+    if (slots_) slots_->after_action(action);
+  };
+  if (slots_) options.before_evaluated = [this](int stage) { slots_->bring(stage); };
   options.on_loss = [this](int microbatch, double loss) {
     if (std::isfinite(loss) || scaler_.dynamic()) return;  // with dynamic scaling the step is skipped
     if (unchecked_) {                                      // the update may be taken back
@@ -157,6 +177,8 @@ void Trainer::make_optimizer() {
     own.push_back(numbers.at(root));
     parts.push_back(matrices_ && own.back().matrix ? matrices_->parts(root) : MatrixParts{});
   }
+  std::optional<UncountedMemory> host;
+  if (slots_) host.emplace();
   optimizer_ = std::make_unique<GroupedOptimizer>(scenario.optimizer, scenario.training, masters, own, parts);
 }
 
@@ -307,6 +329,7 @@ void Trainer::state_loaded(const TrainingPosition& position) {
   scaler_.restore(position.loss_scale, position.good_steps);
   optimizer_->set_updates(position.updates);
   if (sharded_) return sharded_->updated();
+  if (slots_) return slots_->updated();
   for (const auto& [root, value] : parameters_.trained()) {
     const at::Tensor& master = parameters_.masters().at(root);
     if (value.scalar_type() != master.scalar_type()) value.detach().copy_(master);

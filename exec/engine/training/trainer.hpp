@@ -19,6 +19,7 @@
 #include "exec/engine/training/sharded_parameters.hpp"
 #include "exec/engine/training/training_data.hpp"
 #include "exec/engine/training/undo.hpp"
+#include "exec/engine/training/weight_slots.hpp"
 #include "exec/engine/training/whole_matrices.hpp"
 #include "exec/engine/worker.hpp"
 
@@ -127,6 +128,7 @@ class Trainer {
   MeshPlace place_;
   TrainingData data_;  // before ranks connect to each other, so that every rank finds faults of a file by itself
   std::unique_ptr<ShardedParameters> sharded_;  // nullptr if replicas hold whole parameters and gradients
+  std::unique_ptr<WeightSlots> slots_;          // nullptr if weights stay on the device
   SeededParameters parameters_;
   Gradients gradients_;
   std::unique_ptr<WeightVersions> versions_;  // nullptr if passes run with the latest weights

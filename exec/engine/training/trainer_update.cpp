@@ -57,9 +57,11 @@ void Trainer::update(std::int64_t step_index, StepResult& result) {
   span.lane = Lane::Compute;
   span.action.kind = ActionKind::Opt;
   SpanLog& spans = worker_.spans();
-  const SpanLog::Moment start = spans.now();
+  // A host's update is no work of the device.
+  const auto now = [&] { return slots_ ? SpanLog::Moment{Clock::now(), {}} : spans.now(); };
+  const SpanLog::Moment start = now();
   apply(factor);
-  spans.note(std::move(span), start, {spans.now()});
+  spans.note(std::move(span), start, {now()});
   if (sharded_) sharded_->updated();
   ++at_.updates;
 }
@@ -124,11 +126,14 @@ void Trainer::begin_step() {
 }
 
 void Trainer::apply(double factor) {
+  std::optional<UncountedMemory> host;
+  if (slots_) host.emplace();
   std::vector<at::Tensor> gradients;
   for (const std::size_t i : updated_) gradients.push_back(gradients_.of(i));
   if (factor != 1 && !gradients.empty()) at::_foreach_mul_(gradients, factor);
   optimizer_->step(gradients, at_.updates);
   if (sharded_) return;
+  if (slots_) return slots_->updated();
   std::vector<at::Tensor> copies, masters;
   for (const std::size_t i : updated_) {
     const at::Tensor& value = parameters_.trained().at(gradients_.roots()[i]);
