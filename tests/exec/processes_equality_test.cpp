@@ -64,11 +64,11 @@ TEST(Processes, EverySortOfScheduleEqualsOneProcess) {
     const char* schedule;
     int data = 1, zero = 0;
   };
-  for (const Case& c : {Case{2, 1, "1f1b", 2, 2}, Case{2, 1, "zb-h1", 2, 3}, Case{2, 2, "stp"}, Case{2, 1, "zb-v"},
-                        Case{2, 1, "dualpipe"}, Case{1, 2, "1f1b"}, Case{2, 1, "{name: seq-1f1b, sequence_splits: 4}"},
-                        Case{4, 1, "seq-1f1b"}, Case{2, 1, "{name: slimpipe, sequence_splits: 4}"},
-                        Case{2, 1, "{name: 1f1b, vocabulary: stages}", 2},
-                        Case{4, 1, "{name: 1f1b, vocabulary: stages, vocabulary_barriers: 2}"}}) {
+  for (const Case& c :
+       {Case{2, 1, "1f1b", 2, 2}, Case{2, 1, "zb-h1", 2, 3}, Case{2, 2, "stp"}, Case{2, 1, "zb-v"}, Case{2, 1, "dualpipe"},
+        Case{1, 2, "1f1b"}, Case{2, 1, "{name: seq-1f1b, sequence_splits: 4}"}, Case{4, 1, "seq-1f1b"},
+        Case{2, 1, "{name: slimpipe, sequence_splits: 4}"}, Case{2, 1, "{name: 1f1b, vocabulary: stages}", 2},
+        Case{4, 1, "{name: 1f1b, vocabulary: stages, vocabulary_barriers: 2}"}}) {
     SCOPED_TRACE(c.schedule);
     const std::string file = folder.write("s.yaml", scenario(c.pipeline, c.tensor, c.schedule, c.data, c.zero));
     expect_processes_equal(folder, file, one);

@@ -188,7 +188,7 @@ TEST(Training, FormatsThatTheExecutorLacksAreRefused) {
         std::pair("precision: bf16\noptimizer: {name: adamw, states: 8bit}\n",
                   "the executor's optimizers keep moments and masters in fp32"),
         std::pair("optimizer: adam\noffload: {optimizer: cpu}\n",
-                  "the executor does not have offload: optimizer and parameters stay on the devices")}) {
+                  "the executor keeps optimizer and parameters on the devices, or both on the host")}) {
     EXPECT_THAT(test::fault_of(
                     [&, lines = lines] { const PreparedRun run(quiet(folder.write("s.yaml", small_gpt(1, 1, 1, lines)), 1)); }),
                 HasSubstr(message));

@@ -14,7 +14,6 @@
 #include "exec/engine/measure/memory_account.hpp"
 #include "exec/engine/stage/autocast_region.hpp"
 #include "exec/engine/stage/copy_stream.hpp"
-#include "schedule/rolling.hpp"
 
 namespace panpipe::exec {
 namespace {
