@@ -115,8 +115,8 @@ void set_figures(const Schedule& schedule, const CostRatio& ratio, Judged& judge
   const Rolling rolling = rolling_of(schedule);
   judged.on_host = !ways_of_stages(schedule).empty();
   judged.stages_per_rank = stages_of_share(schedule);
-  judged.weights = (judged.on_host ? 1 : static_cast<int>(schedule.chains.size())) * weight_versions(rolling);
-  judged.staleness = staleness(rolling);
+  judged.weights = (judged.on_host ? 1 : static_cast<int>(schedule.chains.size())) * weight_versions(schedule);
+  judged.staleness = staleness(schedule);
   judged.flushes = rolling == Rolling::None;
   judged.makespan = played.makespan;
   judged.bubble = played.bubble;
