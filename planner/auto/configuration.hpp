@@ -16,7 +16,6 @@ enum class AxisOrder : std::uint8_t { DataNext, PipelineNext };
 
 struct Configuration : Degrees {
   std::int16_t family = 0;  // into forms()
-  std::int16_t held = 0;    // activations that a rank may hold, for searched families; else 0
   Recompute recompute = Recompute::None;
   AxisOrder order = AxisOrder::DataNext;
 

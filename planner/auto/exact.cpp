@@ -67,7 +67,6 @@ PlanRequest request_for(const Configuration& c, const Scenario& base, UnitSums& 
   for (const auto& [option, value] : memory_options())  // of an open schedule: the search's, not a family's
     if (const auto stated = base.schedule.options.find(std::string(option)); stated != base.schedule.options.end())
       request.schedule.options.insert(*stated);
-  if (c.held > 0) request.schedule.options["memory"] = std::to_string(c.held);
   request.degrees.virtual_stages = form.open_chunks() ? c.virtual_stages : 1;
   if (base.partition.empty()) request.cuts = sums.table(c.recompute, c.stages()).cuts;
   return request;
@@ -91,7 +90,11 @@ Variant& Evaluator::variant(const Configuration& c) {
   return *known;
 }
 
-PlanRequest Evaluator::request(const Configuration& c) { return request_for(c, base_.scenario, variant(c).sums); }
+PlanRequest Evaluator::request(const Configuration& c, const ScheduleOptions& options) {
+  PlanRequest request = request_for(c, base_.scenario, variant(c).sums);
+  for (const auto& [key, value] : options) request.schedule.options[key] = value;
+  return request;
+}
 
 TaskGraph Evaluator::lowered(const Configuration& c, const Plan& plan) {
   return lower(base_.scenario, plan, RememberingCosts(variant(c).model, plan, collectives_));
@@ -127,15 +130,16 @@ Exact Evaluator::evaluate(const Configuration& configuration, const Plan& plan) 
   return exact;
 }
 
-Exact Evaluator::evaluate(const Configuration& configuration) {
+Exact Evaluator::evaluate(const Configuration& configuration, const ScheduleOptions& options) {
   Exact none;
   none.configuration = configuration;
   try {
-    Variant& own = variant(configuration);
-    const PlanRequest request = request_for(configuration, base_.scenario, own.sums);
-    const Plan plan = make_plan(base_.scenario, request, own.model);
-    check_host_memory(base_.scenario, plan, own.model);
-    return evaluate(configuration, plan);
+    const CostModel& own = model(configuration);
+    const Plan plan = make_plan(base_.scenario, request(configuration, options), own);
+    check_host_memory(base_.scenario, plan, own);
+    Exact exact = evaluate(configuration, plan);
+    exact.options = options;
+    return exact;
   } catch (const InputError& error) {
     none.fault = error.diagnostics().empty() ? error.what() : error.diagnostics().front().message;
   } catch (const NoAnswer& error) {
@@ -166,8 +170,9 @@ std::vector<std::pair<std::string, std::string>> settings_of(const Exact& exact,
                                                                {"batch.microbatches", std::to_string(c.microbatches)}};
   for (const auto& [key, value] : written_degrees(c)) settings.emplace_back("parallel." + key, value);
   settings.emplace_back("recompute", recompute_setting(exact, scope));
-  if (chosen(c)) settings.emplace_back(c.held > 0 ? "schedule.name" : "schedule", std::string(form.name));
-  if (c.held > 0) settings.emplace_back("schedule.memory", std::to_string(c.held));
+  if (chosen(c)) settings.emplace_back(exact.options.empty() ? "schedule" : "schedule.name", std::string(form.name));
+  for (const auto& [key, value] : exact.options)  // a list of numbers is a text to YAML
+    settings.emplace_back("schedule." + key, value.find(',') == std::string::npos ? value : fmt::format("\"{}\"", value));
   if (form.open_chunks()) settings.emplace_back("parallel.virtual_stages", std::to_string(c.virtual_stages));
   if (exact.plan && exact.plan->schedule.chains.size() == 1 && !slot_counts(exact.plan->schedule).any()) {
     std::vector<int> cuts;

@@ -16,9 +16,10 @@ namespace panpipe::planner {
 
 struct Exact {
   Configuration configuration;
-  double bound = 0;      // from the closed form, seconds
-  double step_time = 0;  // seconds; 0 = no such plan exists
-  double memory = 0;     // bytes, on the largest device
+  ScheduleOptions options;  // of the schedule, found for this configuration's memory
+  double bound = 0;         // from the closed form, seconds
+  double step_time = 0;     // seconds; 0 = no such plan exists
+  double memory = 0;        // bytes, on the largest device
   bool fits = false;
   bool cuts_moved = false;   // as long as that helped
   std::vector<double> room;  // by pipeline rank: bytes that its fullest device has left; negative = missing
@@ -49,9 +50,9 @@ class CollectiveMemory {
 class Evaluator {
  public:
   explicit Evaluator(Common& common) : common_(common), base_(common.experiment) {}
-  Exact evaluate(const Configuration& configuration);
+  Exact evaluate(const Configuration& configuration, const ScheduleOptions& options = {});
   Exact evaluate(const Configuration& configuration, const Plan& plan);  // with other cuts
-  PlanRequest request(const Configuration& configuration);               // the plan request of the configuration
+  PlanRequest request(const Configuration& configuration, const ScheduleOptions& options = {});
   const CostModel& model(const Configuration& configuration) { return variant(configuration).model; }
   const Scenario& scenario() const { return base_.scenario; }
   TaskGraph lowered(const Configuration& configuration, const Plan& plan);

@@ -28,18 +28,26 @@ TaskGraph answered_graph(Exact& exact, Evaluator& evaluator) {
   return graph;
 }
 
+bool copies_activations(const Schedule& schedule) {
+  return std::any_of(schedule.order.begin(), schedule.order.end(), [](const std::vector<Action>& row) {
+    return std::any_of(row.begin(), row.end(), [](const Action& action) { return action.kind == ActionKind::Offload; });
+  });
+}
+
 Candidate candidate_of(Exact& exact, Evaluator& evaluator) {
   Candidate candidate;
   const TaskGraph graph = answered_graph(exact, evaluator);
   const CostModel& model = evaluator.model(exact.configuration);
   candidate.summary = summary_of(exact.configuration, exact.plan->schedule.name, model.scenario().offload,
                                  first_blocks(*exact.plan), model.scenario().recompute_scope);
+  if (exact.options.count("ways") != 0 && copies_activations(exact.plan->schedule))
+    candidate.summary += ", activations copied to the host";
   state_metrics(candidate, predict(graph, model.scenario(), *exact.plan));
   candidate.simulated = exact.simulated;
   if (exact.simulated_run) candidate.run = exact.simulated_run;
   candidate.stages = stages_of(*exact.plan, model.units(model.scenario().cluster.devices.front().type));
   candidate.schedule = exact.plan->schedule.name;
-  const PlanRequest request = evaluator.request(exact.configuration);
+  const PlanRequest request = evaluator.request(exact.configuration, exact.options);
   for (const auto& [key, value] : request.schedule.options) candidate.schedule_options.emplace_back(key, value);
   const RecomputeScope& scope = model.scenario().recompute_scope;
   candidate.settings = settings_of(exact, scope);
@@ -82,6 +90,8 @@ void simulate(Exact& exact, Evaluator& evaluator, const SearchOptions& options) 
   const Prediction prediction = predict(graph, scenario, *exact.plan, options.simulate);
   exact.simulated = figures_of(prediction);
   exact.simulated_run = prediction.metrics.run;
+  // Copies that others slow down leave a device later than the estimate has it.
+  if (!prediction.metrics.fits && copies_activations(exact.plan->schedule)) exact.fits = false;
 }
 
 void add_finalists(std::vector<Exact>& best, Evaluator& evaluator, const SearchOptions& options, Answer& answer) {

@@ -25,16 +25,6 @@ struct Place {
   bool streamed = false;    // weights come for the turn of a stage, not with ZeRO 3's gathers
 };
 
-bool has_host_paths(const Scenario& scenario, std::string& obstacle) {
-  for (int device = 0; device < scenario.cluster.size(); ++device)
-    for (const bool away : {true, false})
-      if (host_copy_bandwidth(scenario.cluster, device, away) <= Bandwidth(0)) {
-        obstacle = fmt::format("device '{}' has no copy_bandwidth", scenario.cluster.type_of(device).name);
-        return false;
-      }
-  return true;
-}
-
 // Why no state of this scenario can lie in the host's memory; empty: it can.
 std::string state_obstacle(const Scenario& scenario) {
   if (scenario.optimizer.name == "none") return "optimizer 'none' keeps nothing";
@@ -142,11 +132,36 @@ SearchState merged(const SearchState& a, const SearchState& b) {
 
 }  // namespace
 
-OpenOffload open_offload(const Scenario& scenario) {
+namespace {
+
+// `offload.KEY` as the scenario writes it.
+const Node* stated_offload(const Scenario& scenario, const char* key) {
   const Node* stated = scenario.document ? scenario.document->find("offload") : nullptr;
+  return stated != nullptr && stated->kind == NodeKind::Map ? stated->find(key) : nullptr;
+}
+
+}  // namespace
+
+bool has_host_paths(const Scenario& scenario, std::string& obstacle) {
+  for (int device = 0; device < scenario.cluster.size(); ++device)
+    for (const bool away : {true, false})
+      if (host_copy_bandwidth(scenario.cluster, device, away) <= Bandwidth(0)) {
+        obstacle = fmt::format("device '{}' has no copy_bandwidth", scenario.cluster.type_of(device).name);
+        return false;
+      }
+  return true;
+}
+
+bool may_copy_activations(const Scenario& scenario) {
+  std::string obstacle;
+  return trainer_of(scenario).offloads_activations && scenario.schedule.options.count("offload") == 0 &&
+         (stated_offload(scenario, "activations") == nullptr || is_open(scenario, "offload.activations")) &&
+         has_host_paths(scenario, obstacle);
+}
+
+OpenOffload open_offload(const Scenario& scenario) {
   const auto open = [&](const char* key) {
-    return stated != nullptr && stated->kind == NodeKind::Map && stated->find(key) != nullptr &&
-           is_open(scenario, fmt::format("offload.{}", key));
+    return stated_offload(scenario, key) != nullptr && is_open(scenario, fmt::format("offload.{}", key));
   };
   return {open("optimizer"), open("parameters"), open("activations")};
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <map>
 #include <memory>
@@ -389,6 +390,7 @@ class AutoSearch {
       if (!next.usable() || next.step_time >= one.step_time) return;
       next.bound = one.bound;
       next.cuts_moved = one.cuts_moved;
+      next.options = one.options;
       one = std::move(next);
     });
     std::sort(best_.begin(), best_.end());
@@ -474,11 +476,18 @@ class AutoSearch {
         std::count_if(chosen.begin(), chosen.end(), [](const Exact* one) { return !one->simulated.empty(); }));
   }
 
+  // Plans that do not fit under contention, as long as others do.
+  void drop_unfit() {
+    const auto fits = [](const Exact& one) { return one.fits; };
+    if (std::any_of(best_.begin(), best_.end(), fits)) std::erase_if(best_, std::not_fn(fits));
+  }
+
   void simulate_best() {
     std::vector<Exact*> first;
     for (Exact& one : best_)
       if (first.size() < kSimulated) first.push_back(&one);
     simulate_all(first);
+    drop_unfit();
   }
 
   // All configurations with a bound below the limit. Shapes that have none are known.
@@ -537,6 +546,7 @@ class AutoSearch {
       for (const Priced& one : chosen)
         if (Exact* exact = known(one.configuration); exact != nullptr && exact->step_time < least) simulated.push_back(exact);
       simulate_all(simulated);
+      drop_unfit();
     }
     polish();
     account_.below_simulated = true;
