@@ -15,6 +15,7 @@
 #include "costmodel/scenario/trainer.hpp"
 #include "costmodel/timeline/metric_table.hpp"
 #include "planner/auto/open_offload.hpp"
+#include "planner/auto/vocabulary_plans.hpp"
 #include "planner/candidate.hpp"
 #include "planner/methods.hpp"
 #include "schedule/vocabulary.hpp"
@@ -137,6 +138,7 @@ Scenario with_choices(Scenario scenario, const Candidate& candidate) {
 
 Answer search(const Experiment& experiment, const SearchOptions& options) {
   Answer answer = searched(experiment, options);
+  if (vocabulary_is_open(experiment.scenario)) add_vocabulary_plans(experiment, options, answer);
   answer.devices = experiment.scenario.cluster.size();
   answer.trainer = experiment.scenario.trainer;
   if (answer.trainer) note_trainer(experiment.scenario, answer);

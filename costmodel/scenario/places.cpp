@@ -48,8 +48,11 @@ InputError placed(const InputError& fault, const Scenario& scenario, const std::
 bool is_open(const Scenario& scenario, const std::string& path) {
   if (!scenario.document) return true;
   const Node& node = nearest_node(*scenario.document, path);
-  if (node.path != path || (node.kind == NodeKind::Scalar && node.text == "auto")) return true;
-  return path == "schedule" && node.kind == NodeKind::Sequence;  // a choice among some
+  const auto is_auto = [](const Node& one) { return one.kind == NodeKind::Scalar && one.text == "auto"; };
+  if (node.path != path || is_auto(node)) return true;
+  if (path != "schedule" || node.kind == NodeKind::Scalar) return false;
+  const Node* name = node.find("name");
+  return node.kind == NodeKind::Sequence || (name != nullptr && is_auto(*name));  // a choice among some, or all with an option
 }
 
 std::string origin_of(const Scenario& scenario, const std::string& path) {

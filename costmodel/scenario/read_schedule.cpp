@@ -28,7 +28,7 @@ void read_common_options(MapReader& reader, ScheduleRequest& schedule) {
   for (const char* key : {"recompute", "offload_waiting", "offload_stagger", "post_validation"})
     if (const Node* value = reader.find(key))
       if (const auto text = read_string(*value, reader.log())) schedule.options[key] = *text;
-  if (reader.has("vocabulary"))
+  if (!read_auto(reader, "vocabulary", "whole") && reader.has("vocabulary"))
     schedule.options["vocabulary"] = reader.choice<std::string>("vocabulary", {{"whole", "whole"}, {"stages", "stages"}});
   if (const Node* value = reader.find("vocabulary_barriers"))
     if (const auto text = read_string(*value, reader.log())) schedule.options["vocabulary_barriers"] = *text;
@@ -137,6 +137,10 @@ void read_order(MapReader& scenario, MapReader& reader, const Node& csv, Schedul
 
 // `schedule: {name: 1f1b, ...}`.
 void read_with_options(MapReader& scenario, MapReader& reader, ScheduleRequest& schedule, Degrees& degrees) {
+  if (read_auto(reader, "name", schedule.name)) {  // with options that every family has
+    read_common_options(reader, schedule);
+    return reader.finish();
+  }
   schedule.name = reader.string("name");
   const Node* name = reader.node().find("name");
   const ScheduleFamily* family =
@@ -177,7 +181,10 @@ constexpr std::pair<std::string_view, std::string_view> kOptionMeanings[] = {
 
 Key schedule_key() {
   std::vector<Key> keys = {
-      {.name = "name", .forms = {form::text()}, .meaning = "the family, or a name for the rows in `csv`"},
+      {.name = "name",
+       .forms = {form::text()},
+       .words = {"auto"},
+       .meaning = "the family, or a name for the rows in `csv`; `auto` leaves it open next to `vocabulary`"},
       {.name = "csv",
        .forms = {form::file()},
        .items = {{.forms = {form::text()}}},
@@ -219,11 +226,11 @@ Key schedule_key() {
        .page = "models/rolling.md",
        .example = "true"},
       {.name = "vocabulary",
-       .words = {"whole", "stages"},
+       .words = {"auto", "whole", "stages"},
        .otherwise = "`whole`",
        .meaning =
            "`stages`: embedding and head are cut along the vocabulary over all ranks of the pipeline; in 1f1b, interleaved-1f1b, "
-           "1f1b-v, v-half and v-min",
+           "1f1b-v, v-half and v-min. `auto`: `plan` tries both",
        .page = "models/vocabulary.md"},
       {.name = "vocabulary_barriers",
        .forms = {form::whole(1)},
