@@ -95,6 +95,11 @@ std::int32_t add_optimizer_program(Lowering& lowering, int rank) {
     if (held.matrix_elements() == 0)
       for (int u = info.first_unit; u < info.end_unit; ++u) measured += lowering.unit(info, u).optimizer;
   }
+  if (sharing > 1 && held.matrix_elements() > 0)
+    throw fault_at(
+        lowering.scenario, "optimizer",
+        fmt::format("how ranks whose weights travel share a step of {} is not known", lowering.scenario.optimizer.name),
+        "name adam or adamw, or take a schedule whose weights stay");
   const auto by_element = [](const ParameterSums& part) {
     return std::pair(part.elements - part.matrix_elements, part.tensors - part.matrix_tensors);
   };
@@ -106,7 +111,8 @@ std::int32_t add_optimizer_program(Lowering& lowering, int rank) {
     cost = cost + lowering.costs.around_update(held.others, held.experts, type) + matrix_step(lowering, rank).cost;
   const std::int32_t made = add_plain_program(
       lowering.graph,
-      cost.total + measured + copies_of_step(lowering, rank, held) + streams_of_step(lowering, rank, held, cost.total), cost);
+      cost.total + measured / sharing + copies_of_step(lowering, rank, held) + streams_of_step(lowering, rank, held, cost.total),
+      cost);
   Program& program = lowering.graph.programs[made];
   program.exposed_communication = to_ticks(cost.communication);
   program.breakdown.communication = cost.communication;

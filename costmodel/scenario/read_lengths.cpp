@@ -152,6 +152,12 @@ std::vector<SequenceShape> assigned(const Node& node, MapReader& reader, const N
               fmt::format("{} samples do not go into {} microbatches of {} ranks", lengths.size(), degrees.microbatches,
                           degrees.replicas()),
               "leave batch.microbatches out");
+  for (int slot = 0; slot < made.slots; ++slot)
+    if (made.of[at(slot)].samples.empty()) {  // rank 0 is the first to have a sample
+      log.error(node, fmt::format("{} samples fill {} of {} microbatches", lengths.size(), slot, made.slots),
+                fmt::format("state batch.microbatches {} at most, or leave it out", slot), code::kOutOfRange);
+      return {};
+    }
   if (degrees.microbatches == 0 && made.slots > 0) {
     scenario.degrees.microbatches = made.slots;
     log.resolved("batch.microbatches", std::to_string(made.slots),
@@ -189,6 +195,23 @@ std::vector<SequenceShape> packed(const Node& node, ReadLog& log, Scenario& scen
                           scenario.degrees.microbatches * data, tokens),
               "leave batch.microbatches out, or state other tokens");
   return shapes;
+}
+
+// Written by rank and microbatch: do the ranks that share a sequence name the same one?
+bool divides_ranks(const std::vector<SequenceShape>& shapes, const Degrees& degrees) {
+  const auto tokens = [](const SequenceShape& a, const SequenceShape& b) { return a.tokens() < b.tokens(); };
+  const int longest = std::max_element(shapes.begin(), shapes.end(), tokens)->tokens();
+  const std::size_t ranks = at(degrees.replicas()), slots = at(degrees.microbatches);
+  if ((degrees.context & (degrees.context - 1)) != 0 || ranks % at(degrees.context) != 0) return false;
+  for (std::size_t slot = 0; slot < slots; ++slot)
+    for (std::size_t rank = 0; rank < ranks;) {
+      const SequenceShape& first = shapes[rank * slots + slot];
+      const int degree = first.samples.empty() ? 1 : context_degree(first.tokens(), longest, degrees.context);
+      if (rank % at(degree) != 0) return false;
+      for (int member = 0; member < degree; ++member, ++rank)
+        if (shapes[rank * slots + slot].samples != first.samples) return false;
+    }
+  return true;
 }
 
 std::vector<SequenceShape> shapes_of(const Node& node, ReadLog& log, Scenario& scenario) {
@@ -271,6 +294,13 @@ void read_lengths(MapReader& reader, Scenario& scenario) {
               fmt::format("{} length{} for {} microbatch{}{}", count, count == 1 ? "" : "s", one, one == 1 ? "" : "es",
                           degrees.data > 1 ? fmt::format(" of {} replicas", degrees.data) : ""),
               "give one for each microbatch" + std::string(degrees.data > 1 ? ", or for each of every data replica" : ""));
+    return;
+  }
+  if (count != one && count != all && !divides_ranks(shapes, degrees)) {
+    log.error(*node,
+              fmt::format("{} lengths for {} microbatches of {} ranks name other sequences on ranks that would share one", count,
+                          one, degrees.replicas()),
+              "give one for each microbatch, or the samples with 'context: dynamic'");
     return;
   }
   if (scenario.samples.any())

@@ -115,7 +115,7 @@ Key offload_key() {
   return {.name = "offload",
           .keys = declared(offload_rows()),
           .otherwise = "none",
-          .meaning = "what lies in the host's memory; state only in predictions",
+          .meaning = "what lies in the host's memory",
           .page = "models/memory-terms.md#memory-of-the-host",
           .exports = InExports::Reported};
 }
@@ -141,7 +141,7 @@ void read_offload(MapReader& reader, Scenario& scenario) {
   if (offload.on_host_step() && of_matrices(scenario.optimizer))
     log.error(*map.find("optimizer"), fmt::format("how long a host takes for a step of {} is not known", scenario.optimizer.name),
               "leave offload.optimizer out, or name adam or adamw");
-  const bool replicas = scenario.degrees.data * scenario.degrees.context > 1;
+  const bool replicas = scenario.degrees.exchanges();  // of all parameters, or of experts alone
   if (offload.parameters && scenario.degrees.zero < 3 && replicas)
     log.error(*map.find("parameters"),
               fmt::format("parameters of replicas come from the host as they are gathered, block by block, and zero is {}",

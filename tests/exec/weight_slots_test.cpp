@@ -188,7 +188,7 @@ Counts copies(const Timeline& timeline) {
   Counts counts;
   for (const Span& span : timeline.spans)
     if (span.device == 0 && span.label.empty() && (span.lane == Lane::Copy || span.lane == Lane::Data) &&
-        (span.action.kind == ActionKind::Unshard || span.action.kind == ActionKind::ReduceGrad))
+        (span.action.kind == ActionKind::Unshard || span.action.kind == ActionKind::Offload))
       ++counts[fmt::format("{} {}", name_of(span.action.kind), span.action.stage)];
   return counts;
 }

@@ -221,7 +221,8 @@ void check_shares_attention(const OperatorGraph& graph) {
     if (!is_attention(op)) continue;
     const AttentionSettings settings = attention_settings(op);
     const auto refuse = [&](const std::string& why) {
-      throw InputError(fmt::format("the executor does not share the attention of '{}' between ranks: {}", op.module, why));
+      throw InputError(fmt::format("the executor does not share the attention of '{}' between ranks: {}", op.module, why),
+                       "set exchange: off in the schedule");
     };
     if (settings.sinks >= 0) refuse("it has sinks");
     if (settings.dropout > 0) refuse("it has dropout");
@@ -239,7 +240,10 @@ AttentionPartners::AttentionPartners(const AttentionRun& of, int stage, std::opt
 
 at::Tensor AttentionPartners::attend(int op, int slice, const OperatorRow& row, const torch::jit::Stack& stack,
                                      const at::Tensor& keys, const at::Tensor& values) {
-  const at::Tensor query = stack[panpipe::at(row.position("query"))].toTensor();
+  at::Tensor query = stack[panpipe::at(row.position("query"))].toTensor();
+  // As AttendedSequence::attend: a view of a fused product would keep the keys and values alive a second time.
+  if (query.storage().is_alias_of(stack[panpipe::at(row.position("key"))].toTensor().storage()))
+    query = query.clone(at::MemoryFormat::Contiguous);
   const std::vector<Operator>& operators = of_.graph->operators;
   const auto begin = operators.begin() + of_.layout->stages[panpipe::at(stage_)].first_operator;
   const int number = static_cast<int>(std::count_if(begin, operators.begin() + op, is_attention));

@@ -261,7 +261,7 @@ void WeightSlots::take_gradients_away(int stage) {
     take_away(weight, part.root);
   }
   if (bytes == 0) return;
-  note(Lane::Data, ActionKind::ReduceGrad, stage, bytes, std::move(start), moment(going_));
+  note(Lane::Data, ActionKind::Offload, stage, bytes, std::move(start), moment(going_));
   on_copies.reset();
   add_arrived(false);
 }

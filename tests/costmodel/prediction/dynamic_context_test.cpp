@@ -78,6 +78,12 @@ TEST(DynamicContext, WhatItDoesNotGoWithIsNamed) {
   EXPECT_THAT(message(samples, "{context: 2}", "micro: 1, order: searched"), testing::HasSubstr("stay in their order"));
   EXPECT_THAT(message("{samples: [8192, 8192], context: dynamic}", "{context: 2}", "micro: 1, microbatches: 1"),
               testing::HasSubstr("2 samples do not go into 1 microbatches of 2 ranks"));
+  // Four ranks: the long sample takes one microbatch, the short ones half of another, and none is left for the rest.
+  EXPECT_THAT(message("{samples: [8192, 512, 512], context: dynamic}", "{context: 4}", "micro: 1, microbatches: 4"),
+              testing::HasSubstr("3 samples fill 2 of 4 microbatches"));
+  // By rank and microbatch, in the first of which both ranks share 4096 tokens: the second names another sequence there.
+  EXPECT_THAT(message("[4096, 512, 1024, 512]", "{context: 2}", "micro: 1, microbatches: 2"),
+              testing::HasSubstr("name other sequences on ranks that would share one"));
 }
 
 }  // namespace
