@@ -39,7 +39,7 @@ std::string refusal(int ranks, int microbatches, const ScheduleOptions& options)
 
 ScheduleFamily pipedream_2bw_family() {
   return {kName,
-          "1f1b without a flush: versions of the weights, gradients stale by one update less",
+          "1f1b without a flush: k versions of the weights, gradients stale by k - 1 updates",
           "Narayanan et al., Memory-efficient pipeline-parallel DNN training, ICML 2021 (arXiv 2006.09503)",
           {{"versions", "2"}},
           make_2bw,
