@@ -180,7 +180,9 @@ at::Tensor VocabularyParts::wait_for(VocabularyExchange kind, int microbatch) {
   Exchange& own = exchange(kind, microbatch);
   if (!own.done) {
     PANPIPE_CHECK(own.pending != nullptr, "an exchange of the vocabulary has not had its turn");
+    SpanLog::Moment begin = spans_.now();
     own.pending->wait(deadline_, fmt::format("an exchange of the vocabulary for microbatch {}", microbatch));
+    waits_.emplace_back(std::move(begin), spans_.now());
     own.done = true;
     Span span;
     span.device = transport_.rank();
@@ -286,17 +288,23 @@ void VocabularyParts::add_embedding_gradient(const Action& action) {
   embedding_.backward(of_rows);
 }
 
-void VocabularyParts::run(const Action& action, double loss_scale) {
+void VocabularyParts::run(const Action& action, double loss_scale, std::vector<SpanLog::Interval>& waits) {
+  waits_.clear();
   switch (action.kind) {
     case ActionKind::E:
-      return embed(action);
+      embed(action);
+      break;
     case ActionKind::S:
-      return head_forward(action, loss_scale);
+      head_forward(action, loss_scale);
+      break;
     case ActionKind::T:
-      return head_backward(action);
+      head_backward(action);
+      break;
     default:
-      return add_embedding_gradient(action);
+      add_embedding_gradient(action);
+      break;
   }
+  std::move(waits_.begin(), waits_.end(), std::back_inserter(waits));
 }
 
 at::Tensor VocabularyParts::embedded(int microbatch) { return take(VocabularyExchange::Embedding, microbatch); }

@@ -40,9 +40,10 @@ class VocabularyParts {
   // Around each action of the rank's row: runs the exchanges that are due.
   void before(std::size_t index);
   void after();
-  void run(const Action& action, double loss_scale);  // E, S, T or G
-  void begin_step(bool evaluates = false);            // an evaluation has E, the forwards and S alone
-  void finish();                                      // waits for exchanges whose results other ranks read
+  // E, S, T or G. Adds to `waits` what it waited for exchanges.
+  void run(const Action& action, double loss_scale, std::vector<SpanLog::Interval>& waits);
+  void begin_step(bool evaluates = false);  // an evaluation has E, the forwards and S alone
+  void finish();                            // waits for exchanges whose results other ranks read
 
   // Behind an evaluation's finish(): the sum of its losses, on the rank of the last stage, else 0.
   double evaluated();
@@ -102,6 +103,7 @@ class VocabularyParts {
   std::map<int, Head> heads_;
   std::vector<VocabularyTurn> for_others_;  // under way, and not read by this rank
   double loss_scale_ = 1;
+  std::vector<SpanLog::Interval> waits_;  // of the action that runs
   bool evaluates_ = false;
 };
 

@@ -203,7 +203,7 @@ Steps Worker::forward(const Action& action) {
   const Recompute recompute = plan_.stages[action.stage].recompute;
   const bool whole = recompute == Recompute::Full && !layout_.stages[action.stage].by_blocks;
   const bool drop = whole || recomputed_.count(key_of(action)) > 0;
-  const AttentionRun exchange{&graph_, &layout_, &transport_, options_.deadline};
+  const AttentionRun exchange{&graph_, &layout_, &transport_, options_.deadline, &spans_, &partner_waits_};
   const std::shared_ptr<const SequenceSlice> slice = slice_of(action, partners_of(options_.exchange, action, exchange, plan_));
   const std::int64_t draws = sample * layout_.splits + std::max<int>(0, action.split);  // each slice its own random numbers
   const CallContext context = context_of(action, draws, slice);
@@ -323,7 +323,7 @@ Worker::Running Worker::prepare(std::size_t index) {
     case ActionKind::G:
       running.steps = {[this, action] {
         begin_work(*running_);
-        vocabulary_->run(action, options_.loss_scale);
+        vocabulary_->run(action, options_.loss_scale, running_->waits);
       }};
       break;
     default:
@@ -364,6 +364,8 @@ void Worker::run_step(Running& running) {
     running.steps[running.next++]();
   }
   groups_.move_waits_to(running.waits);
+  std::move(partner_waits_.begin(), partner_waits_.end(), std::back_inserter(running.waits));
+  partner_waits_.clear();
   if (options_.gate != nullptr) options_.gate->move_waits_to(running.waits);
   if (running.next < running.steps.size()) return;
   if (computes) end_work(running);

@@ -170,8 +170,9 @@ class Worker {
   std::map<std::pair<int, int>, std::weak_ptr<AttendedSequence>> sequences_;  // by (stage, microbatch)
   std::shared_ptr<AttendedSequence::Masks> masks_ = std::make_shared<AttendedSequence::Masks>();
   std::int64_t step_ = 0;
-  StepResult* result_ = nullptr;  // of the current step
-  Running* running_ = nullptr;    // the one whose step is running
+  std::vector<SpanLog::Interval> partner_waits_;  // of the step of a pass that runs, for ranks that share its attention
+  StepResult* result_ = nullptr;                  // of the current step
+  Running* running_ = nullptr;                    // the one whose step is running
 
   // Losses of the current step, read when it is over.
   struct NotedLoss {

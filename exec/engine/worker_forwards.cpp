@@ -106,6 +106,7 @@ double Worker::evaluate(std::int64_t round, const DataSource& data) {
   masks_->clear();
   sequences_.clear();
   groups_.move_waits_to(running.waits);
+  partner_waits_.clear();
   if (options_.gate != nullptr) options_.gate->move_waits_to(running.waits);
   spans_.take();  // like the waits, no part of a measured step
   result_ = nullptr;

@@ -147,7 +147,13 @@ TEST(VocabularyParts, TimelinesHaveThePredictedActions) {
         if (span.action.is_vocabulary()) found.emplace(span.device, span.lane, to_text(span.action), span.label);
       return found;
     };
-    EXPECT_EQ(actions(train(scenario).timeline), actions(predicted));
+    const Timeline run = train(scenario).timeline;
+    EXPECT_EQ(actions(run), actions(predicted));
+    for (const Span& span : run.spans) {
+      if (span.lane == Lane::Compute && span.action.kind == ActionKind::S) {
+        EXPECT_GT(span.waiting, Duration(0)) << "waiting for the hidden state is no work of S";
+      }
+    }
     // 2 ranks, 4 microbatches, 4 passes and 5 exchanges.
     EXPECT_EQ(actions(predicted).size(), 2u * 4u * 9u);
   }

@@ -75,18 +75,22 @@ class Line {
       posted.push_back(
           of_.transport->receive({like[i].sizes().vec(), like[i].scalar_type(), like[i].device()}, partner_.rank, tag(i)));
     std::vector<at::Tensor> values;
+    SpanLog::Moment begin = of_.spans->now();
     for (const PendingPtr& pending : posted) {
       pending->wait(of_.deadline, fmt::format("{}, waiting for attention shared with rank {}", action_, partner_.rank));
       values.push_back(std::move(pending->value));
       charge_to_this_thread(values.back());
     }
+    of_.waits->emplace_back(std::move(begin), of_.spans->now());
     return values;
   }
   // The tokens of the queries that are sent.
   Tokens queries(std::int64_t length) const { return {partner_.giving_slice % of_.layout->splits * length, length}; }
   void end() {
+    SpanLog::Moment begin = of_.spans->now();
     for (const PendingPtr& pending : sent_)
       pending->wait(of_.deadline, fmt::format("{}, waiting until rank {} takes its attention", action_, partner_.rank));
+    of_.waits->emplace_back(std::move(begin), of_.spans->now());
   }
 
  private:

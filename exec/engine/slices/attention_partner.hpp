@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "costmodel/workload/operator_table.hpp"
+#include "exec/engine/measure/span_log.hpp"
 #include "exec/engine/stage_layout.hpp"
 #include "exec/engine/transport/transport.hpp"
 #include "schedule/slice_exchange.hpp"
@@ -38,6 +39,8 @@ struct AttentionRun {
   const StageLayout* layout = nullptr;
   Transport* transport = nullptr;
   Clock::duration deadline{};
+  SpanLog* spans = nullptr;
+  std::vector<SpanLog::Interval>* waits = nullptr;  // for partners, of the pass that runs
 };
 
 class AttentionPartners {
