@@ -16,14 +16,14 @@
 namespace panpipe::planner {
 namespace {
 
-constexpr std::size_t kSimulated = 3;
+constexpr std::size_t kOrdersSimulated = 3;
 
 }  // namespace
 
 void EstimatedOrders::take(Found found) {
   fit_.push_back(std::move(found));
   std::stable_sort(fit_.begin(), fit_.end(), [](const Found& a, const Found& b) { return a.step < b.step; });
-  if (fit_.size() > kSimulated) fit_.pop_back();
+  if (fit_.size() > kOrdersSimulated) fit_.pop_back();
 }
 
 bool EstimatedOrders::estimate(const Experiment& variant, const ScheduleRequest& schedule, Recompute recompute) {
