@@ -70,7 +70,7 @@ double Worker::evaluate(std::int64_t round, const DataSource& data) {
     transport_.set_action(fmt::format("{} of an evaluation", action_));
     if (vocabulary_) vocabulary_->before(in_plan[a]);
     if (action.is_vocabulary()) {
-      vocabulary_->run(action, 1);
+      vocabulary_->run(action, 1, running.waits);
       vocabulary_->after();
       continue;
     }
