@@ -54,7 +54,7 @@ const std::vector<Conflict>& conflicts() {
       {CutVocabulary, DividedGradients, Predicted, kZero, "its gradients and parameters are not divided over replicas as well",
        kZeroOne},
       {CutVocabulary, WeightTurns, Predicted, kParameters, "it stays on the devices", kLeaveCut},
-      {CutVocabulary, None, Searched, kSchedule, "such plans are predicted",
+      {CutVocabulary, None, Searched, kSchedule, "a stated cut is predicted and run",
        "state vocabulary: auto, or ask estimate or simulate"},
       {CutVocabulary, ListedLengths, Executed, kLengths, "its passes are of one length", kLeaveCut},
       {NoFlush, DividedGradients, Predicted, kZero, "replicas hold whole gradients while steps follow each other", kZeroOne},

@@ -1,5 +1,7 @@
 #include "schedule/rolling.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
 
@@ -74,6 +76,11 @@ Row stale_row(const Row& row, int microbatches, bool from_idle, bool drains) {
 Row row_of_steps(const Schedule& schedule, int rank, int steps) {
   const Row& one = schedule.order[static_cast<std::size_t>(rank)];
   const bool recomputes = std::any_of(one.begin(), one.end(), [](const Action& a) { return a.kind == ActionKind::R; });
+  if (std::any_of(one.begin(), one.end(), [](const Action& a) { return a.kind == ActionKind::Offload; }))
+    throw InputError(
+        fmt::format("{} has no place for copies to the host with fewer microbatches in a step than ranks: {}, not {}",
+                    schedule.name, schedule.ranks, schedule.microbatches),
+        "leave the option offload out, or take more microbatches");
   const int all = schedule.microbatches * steps;
   Row row;
   int forwards = 0;

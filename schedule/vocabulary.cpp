@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <tuple>
 
 #include "base/error.hpp"
@@ -70,6 +71,13 @@ EndTimes end_times(const Schedule& schedule, const ScheduleEvaluation& evaluatio
   return ends;
 }
 
+std::vector<std::size_t> in_order_of(const std::vector<double>& times) {
+  std::vector<std::size_t> order(times.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return times[a] < times[b]; });
+  return order;
+}
+
 // At times at which all that a pass needs has ended and nothing that needs it has begun: S follows the last stage's forward,
 // and T goes with the next S; with two barriers both divide what lies before the backward, so that the exchanges are hidden. The
 // embedding runs two microbatches ahead of its forward and its gradient two behind its backward, as in the paper.
@@ -80,12 +88,18 @@ std::vector<PlacedShare> share_places(const EndTimes& ends, int rank, double end
   const auto between = [&](std::size_t m, int part) {
     return ends.last_forward_end[m] + (ends.last_backward[m] - ends.last_forward_end[m]) * part / (barriers + 1);
   };
-  for (std::size_t m = 0; m < count; ++m) {
-    const auto add = [&](ActionKind kind, double at) { placed.push_back({at, pass(kind, rank, static_cast<int>(m))}); };
-    add(ActionKind::E, m < kLead ? -1 : ends.first_forward[m - kLead]);
-    add(ActionKind::S, between(m, barriers - 1));
-    add(ActionKind::T, barriers == 2 ? between(m, 2) : m + 1 < count ? between(m + 1, 0) : end);
-    add(ActionKind::G, m + kLead < count ? ends.first_backward_end[m + kLead] : end);
+  const auto add = [&](ActionKind kind, std::size_t m, double at) {
+    placed.push_back({at, pass(kind, rank, static_cast<int>(m))});
+  };
+  // Searched orders need not run microbatches by their number.
+  const std::vector<std::size_t> forwards = in_order_of(ends.first_forward), backwards = in_order_of(ends.first_backward_end),
+                                 shares = in_order_of(ends.last_forward_end);
+  for (std::size_t k = 0; k < count; ++k) {
+    add(ActionKind::E, forwards[k], k < kLead ? -1 : ends.first_forward[forwards[k - kLead]]);
+    const std::size_t m = shares[k];
+    add(ActionKind::S, m, between(m, barriers - 1));
+    add(ActionKind::T, m, barriers == 2 ? between(m, 2) : k + 1 < count ? between(shares[k + 1], 0) : end);
+    add(ActionKind::G, backwards[k], k + kLead < count ? ends.first_backward_end[backwards[k + kLead]] : end);
   }
   std::sort(placed.begin(), placed.end(), share_is_before);
   return placed;

@@ -6,8 +6,8 @@
 namespace panpipe::planner {
 
 // The plan of such a family with the shortest step that fits. First it may hold what 1F1B does; then what is left, or missing, on
-// the devices is shared out among activations: by rank where the family takes a limit for each, and there both without and with
-// copies to the host, if the scenario may have them. The error of the memory model stays free where that is possible. Not usable
+// the devices is shared out among activations: by rank where the family takes a limit for each, with copies to the host if the
+// scenario may have them, else without. The error of the memory model stays free where that is possible. Not usable
 // where none fits.
 Exact fit_activations(Evaluator& evaluator, const SearchFacts& facts, const Configuration& configuration,
                       const SearchOptions& options);

@@ -14,6 +14,7 @@
 #include "planner/auto/unit_sums.hpp"
 #include "planner/family_form.hpp"
 #include "planner/schedule_choice.hpp"
+#include "schedule/find_family.hpp"
 #include "schedule/rolling.hpp"
 
 namespace panpipe::planner {
@@ -169,7 +170,8 @@ void choose_context(const Experiment& experiment, bool fixed, Space& space) {
   if (fixed || scenario.lengths.any() || !is_open(scenario, "parallel.context") || !trainer_of(scenario).context) return;
   const Node* parallel = scenario.document ? scenario.document->find("parallel") : nullptr;
   const bool asked = parallel != nullptr && parallel->find("context") != nullptr;
-  const bool slices = scenario.schedule.options.count("sequence_splits") > 0;
+  const bool slices =
+      scenario.schedule.options.count("sequence_splits") > 0 || has_option(scenario.schedule.name, "sequence_splits");
   if (!asked && (tokens < kLongSequence || slices)) return;
   space.context = divisors(tokens, space.devices);
 }

@@ -68,7 +68,7 @@ void estimate_all(const Experiment& experiment, Degrees degrees, const std::vect
   degrees.zero = divided ? 1 : 0;
   for (const Order& order : orders) {
     Scenario scenario = experiment.scenario;
-    scenario.schedule = ScheduleRequest();
+    if (is_open(scenario, "schedule")) scenario.schedule = ScheduleRequest();  // else the family is stated, with its options
     scenario.schedule.name = order.family;
     scenario.schedule.options["vocabulary"] = "stages";
     if (order.choice) scenario.schedule.options["stages_per_rank"] = std::to_string(order.chunks);

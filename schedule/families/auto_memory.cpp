@@ -2,6 +2,7 @@
 // memory, and passes move, as a search finds it shortest. Recompute that fills waits is Mario's idea (Liu et al., PPoPP 2025),
 // offload placed by search OptPipe's (2510.05186); both place them by other means.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <set>
@@ -107,7 +108,8 @@ Schedule make_auto_memory(int ranks, int microbatches, const ScheduleOptions& op
     }
   }
   if (starts.empty())
-    throw InputError(fmt::format("{} finds no order whose ranks hold at most {} activation{}{}", kName, most,
+    throw InputError(fmt::format("{} finds no order whose ranks hold at most {} activation{}{}", kName,
+                                 limit.alike() ? std::to_string(most) : fmt::format("{}", fmt::join(limit.activations, ", ")),
                                  most == 1 ? "" : "s",
                                  ways == "offload" ? ": copies need time, and room for what is under way; allow ways=both" : ""));
   const auto shorter = [](const FittedOrder& a, const FittedOrder& b) { return a.evaluation.makespan < b.evaluation.makespan; };

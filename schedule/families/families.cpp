@@ -3,6 +3,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <optional>
 #include <string>
 
 #include "base/error.hpp"
@@ -101,12 +103,16 @@ void check_options_of(const ScheduleFamily& family, const ScheduleOptions& optio
           fmt::format("unknown option '{}' of schedule {}{}", option.first, family.name, suggestion(option.first, all, known)));
 }
 
-void check_size(int ranks, int microbatches, const ScheduleOptions& options) {
+void check_size(const ScheduleFamily& family, int ranks, int microbatches, const ScheduleOptions& options) {
   if (ranks < 1 || ranks > kMaxRanks) throw InputError(fmt::format("ranks must be 1 to {}, not {}", kMaxRanks, ranks));
   if (microbatches < 1 || microbatches > kMaxMicrobatches)
     throw InputError(fmt::format("microbatches must be 1 to {}, not {}", kMaxMicrobatches, microbatches));
-  const long long per_rank = integer_option(options, "stages_per_rank", 1, 1);
-  const long long splits = integer_option(options, "sequence_splits", 1, 1);
+  const auto number = [&](const char* option) -> long long {  // stated, or the family's own
+    const std::optional<std::string> own = default_option(family, option);
+    const int otherwise = !own ? 1 : *own == "P" ? ranks : std::atoi(own->c_str());
+    return integer_option(options, option, std::max(1, otherwise), 1);
+  };
+  const long long per_rank = number("stages_per_rank"), splits = number("sequence_splits");
   const double actions = 3.0 * ranks * static_cast<double>(per_rank) * static_cast<double>(splits) * microbatches;  // F, I, W
   if (actions > kMaxActions)
     throw InputError(
@@ -124,7 +130,7 @@ Schedule make_schedule(std::string_view name, int ranks, int microbatches, const
                        const PassCosts& costs) {
   const ScheduleFamily& family = family_named(name);
   check_options_of(family, options);
-  check_size(ranks, microbatches, options);
+  check_size(family, ranks, microbatches, options);
   if (const std::string why = family.refused(ranks, microbatches, options); !why.empty()) throw InputError(why);
   Schedule schedule = family.searched() ? std::get<ScheduleFamily::Searched>(family.generate)(ranks, microbatches, options, costs)
                                         : std::get<ScheduleFamily::Fixed>(family.generate)(ranks, microbatches, options);

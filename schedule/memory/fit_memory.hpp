@@ -17,6 +17,7 @@ struct MemoryLimit {
   bool offload = true;           // OFFLOAD and RELOAD may be used
   double effort = 1;             // factor on the usual work of the search
 
+  bool alike() const { return std::count(activations.begin(), activations.end(), most()) == std::ssize(activations); }
   int most() const { return *std::max_element(activations.begin(), activations.end()); }
   bool covers(const ScheduleEvaluation& evaluation) const {
     return std::equal(activations.begin(), activations.end(), evaluation.peak_activations.begin(), std::greater_equal<>());

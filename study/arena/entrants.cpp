@@ -41,12 +41,21 @@ Entrant of_family(std::string_view family, ScheduleOptions options) {
   return {std::move(name), std::string(family), std::move(options), std::nullopt};
 }
 
+// What ranks exchange inside passes costs nothing here: no unit of the arena prices it. Empty: nothing.
+std::string unpriced(std::string_view family, const ScheduleOptions& options) {
+  if (family == "weipipe") return "weights that go from rank to rank";
+  const auto exchange = options.find("exchange");
+  if (family == "slimpipe" && (exchange == options.end() || exchange->second != "off"))
+    return "attention that ranks share; exchange=off leaves it out";
+  return "";
+}
+
 }  // namespace
 
 std::vector<Entrant> all_families() {
   std::vector<Entrant> entrants;
   for (const ScheduleFamily& family : schedule_families()) {
-    if (family.name == "weipipe") continue;  // its ranks exchange weights, which no unit of the arena prices
+    if (!unpriced(family.name, {}).empty()) continue;
     entrants.push_back(of_family(family.name, {}));
     const auto stages = default_option(family, "stages_per_rank");
     if (!stages) continue;
@@ -75,6 +84,8 @@ Entrant entrant_of(FamilyText family) {
     check_search_options(family.options);
   else
     check_options(family.family, family.options);
+  if (const std::string what = unpriced(family.family, family.options); !what.empty())
+    throw InputError(fmt::format("no unit of the arena prices what {} exchanges: {}", family.family, what));
   return of_family(family.family, std::move(family.options));
 }
 

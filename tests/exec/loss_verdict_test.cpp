@@ -36,7 +36,7 @@ TEST(LossVerdict, SilenceAndStandstillAreLosses) {
               testing::StartsWith("rank 1 is lost: nothing heard from it for 11 s"));
   EXPECT_EQ(judge({{0, heard(0s, 0s, false)}, {1, heard(0s, 11s, false)}}, kNow, 10s).loss,
             "rank 1 is stuck: no progress for 11 s at: F3");
-  // The judge hears itself always; a rank that said goodbye is nobody's loss.
+  // The judge hears itself always; a rank that has left is nobody's loss.
   RankState gone = heard(50s, 50s, false);
   gone.left = true;
   EXPECT_EQ(judge({{0, heard(11s, 0s, true)}, {1, gone}}, kNow, 10s).loss, "");

@@ -187,8 +187,9 @@ using Counts = std::map<std::string, int>;
 Counts copies(const Timeline& timeline) {
   Counts counts;
   for (const Span& span : timeline.spans)
-    if (span.device == 0 && span.label.empty() && (span.lane == Lane::Copy || span.lane == Lane::Data) &&
-        (span.action.kind == ActionKind::Unshard || span.action.kind == ActionKind::Offload))
+    if (span.device == 0 && span.label.empty() &&
+        ((span.lane == Lane::Copy && span.action.kind == ActionKind::Unshard) ||
+         (span.lane == Lane::Data && span.action.kind == ActionKind::Offload)))  // activations leave on the lane Copy
       ++counts[fmt::format("{} {}", name_of(span.action.kind), span.action.stage)];
   return counts;
 }

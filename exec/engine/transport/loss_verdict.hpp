@@ -22,7 +22,7 @@ struct RankState {
   std::chrono::steady_clock::time_point received = std::chrono::steady_clock::now();  // its last message
   std::chrono::steady_clock::duration quiet{};                                        // without progress, at that time
   bool waits = false;                                                                 // for another rank
-  bool left = false;                                                                  // said goodbye
+  bool left = false;                                                                  // with a goodbye
   bool through = false;                                                               // needs the others no more
   std::string at = "the start";
   std::vector<Standing> operations;  // of its device
