@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <filesystem>
 #include <sstream>
 #include <string_view>
@@ -95,16 +96,20 @@ std::string last_line(const std::string& text) {
 // Its answer, which the file's own code may have written.
 std::string run_python(const std::string& file, const std::vector<std::string>& arguments) {
   constexpr int kNotFound = 127;
+  static constexpr const char* kNoPython = "no python3 in PATH";  // an order's own code may end with 127 too
   const ChildEnd end = run_child(
       [&]() -> int {
         std::vector<const char*> words = {"python3", "-c", kRunner};
         for (const std::string& argument : arguments) words.push_back(argument.c_str());
         words.push_back(nullptr);
         execvp("python3", const_cast<char* const*>(words.data()));
+        std::fputs(kNoPython, stderr);
+        std::fflush(stderr);
         _exit(kNotFound);
       },
       kSubmissionSeconds, [] {});
-  if (end.exit_code == kNotFound) throw MachineError("an order in Python needs python3, which is not in PATH");
+  if (end.exit_code == kNotFound && end.err == kNoPython)
+    throw MachineError("an order in Python needs python3, which is not in PATH");
   if (end.too_long)
     throw InputError(fmt::format("{}: it runs for more than {:g} s", file, kSubmissionSeconds),
                      "a function that is not searching ends in milliseconds; hand a searched order in as CSV", code::kInvalid);

@@ -48,7 +48,9 @@ class Splitter {
     word_.after_array = after_array_;
     std::string written(text_.substr(begin_, at_ - begin_));
     std::erase_if(written, [](char c) { return c == '"' || c == '\'' || c == '\\'; });
-    if (!word_.expands && written == word_.text)
+    // Of a word in quotes only the whole has a place, not its part behind '='.
+    const bool in_quotes = written.size() != at_ - begin_ && word_.text.find('=') != std::string::npos;
+    if (!word_.expands && !in_quotes && written == word_.text)
       word_.pieces = {{word_.text, files_.place(0, begin_, at_ - begin_), std::nullopt}};
     words_.push_back(std::move(word_));
     open_ = after_array_ = false;

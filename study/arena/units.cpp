@@ -1,5 +1,7 @@
 #include "study/arena/units.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
 
@@ -146,6 +148,9 @@ Played priced(const Schedule& schedule, const CostRatio& ratio) {
 Played play(const Schedule& schedule, const CostRatio& ratio) {
   Played played = priced(schedule, ratio);
   const bool rolls = rolling_of(schedule) != Rolling::None;
+  if (weight_versions(schedule) > 2)
+    throw InputError(fmt::format("{} with {} versions of the weights has no place in the arena: its period needs a longer window",
+                                 schedule.name, weight_versions(schedule)));
   if (rolls) {
     played.steps = steps_to_roll(schedule);
     played.window = steps_in_window(schedule);

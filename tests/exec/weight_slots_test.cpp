@@ -189,7 +189,7 @@ Counts copies(const Timeline& timeline) {
   for (const Span& span : timeline.spans)
     if (span.device == 0 && span.label.empty() &&
         ((span.lane == Lane::Copy && span.action.kind == ActionKind::Unshard) ||
-         (span.lane == Lane::Data && span.action.kind == ActionKind::Offload)))  // activations leave on the lane Copy
+         (span.lane == Lane::Data && span.action.kind == ActionKind::Offload && span.action.microbatch < 0)))  // gradients
       ++counts[fmt::format("{} {}", name_of(span.action.kind), span.action.stage)];
   return counts;
 }
