@@ -84,10 +84,10 @@ CollectiveCost CollectiveMemory::find(const CostModel& model, CollectiveKind kin
 }
 
 Variant& Evaluator::variant(const Configuration& c) {
-  if (variants_.size() > kMostVariants) variants_.clear();
-  auto& known = variants_[c.of_graph()];
-  if (!known) known = std::make_unique<Variant>(base_.scenario, c, common_.calibrations, common_.cuts);
-  return *known;
+  if (const auto known = variants_.find(c.of_graph()); known != variants_.end()) return *known->second;
+  if (variants_.size() > kMostVariants) variants_.clear();  // never where one is known: callers hold it
+  auto made = std::make_unique<Variant>(base_.scenario, c, common_.calibrations, common_.cuts);
+  return *variants_.emplace(c.of_graph(), std::move(made)).first->second;
 }
 
 PlanRequest Evaluator::request(const Configuration& c, const ScheduleOptions& options) {

@@ -18,7 +18,7 @@ ORDERS = [  # behind " at ": what stands behind the ratio
     "chimera",
     "dualpipe",
     "seq-1f1b",
-    "slimpipe,sequence_splits=8",
+    "slimpipe,sequence_splits=8,exchange=off",
     "1f1b,recompute=full",
     "gis-h,offload=full",
     "auto-memory,memory=3,ways=both",
