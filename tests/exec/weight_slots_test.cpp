@@ -175,8 +175,7 @@ TEST_F(WeightSlotsTest, TheDeviceHoldsLessThanTheWeights) {
   const std::int64_t weights = part_of(whole, MemoryUse::Parameters);
   ASSERT_GT(weights, 12 * 12 * 64 * 64 * 4);
   RecordProperty("bytes", fmt::format("weights {}, peaks {} and {}", weights, whole.peak.base(), streamed.peak.base()));
-  // 1.28 MB in most runs, of weights of 2.41 MB; one run in twelve counts 2.03 MB more, for a reason not found yet.
-  EXPECT_LT(streamed.peak.base(), 2 * weights);
+  EXPECT_LT(streamed.peak.base(), weights);
   EXPECT_GT(whole.peak.base(), 3 * weights);
   EXPECT_LT(part_of(streamed, MemoryUse::Parameters), weights / 2);
   EXPECT_LT(part_of(streamed, MemoryUse::Optimizer), weights / 50) << "the host's";

@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "exec/engine/checkpoint/safetensors.hpp"
+#include "exec/engine/measure/memory_account.hpp"
 #include "exec/engine/mesh.hpp"
 #include "exec/engine/run/deadline.hpp"
 #include "exec/engine/tensor_parallel_shards.hpp"
@@ -21,6 +22,7 @@ constexpr std::uint32_t kDumpTag = 0x80000000U;
 }  // namespace
 
 void dump_gradients(const Trainer& trainer, double loss_scale, const std::string& path) {
+  const UncountedMemory copies;  // the file's, no part of the step
   const PreparedRun& run = trainer.run();
   const OperatorGraph& graph = run.graph();
   Transport& transport = trainer.transport();
