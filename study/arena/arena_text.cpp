@@ -45,7 +45,8 @@ std::string costs_text(const CostRatio& ratio) {
 std::string remark_on(const Judged& judged) {
   std::vector<std::string> parts;
   if (judged.on_host) parts.emplace_back("weights on the host");
-  if (judged.weights > 1) parts.push_back(judged.weights == 2 ? "weights twice" : fmt::format("weights {} times", judged.weights));
+  if (judged.weights > 1)
+    parts.push_back(judged.weights == 2 ? "weights twice" : fmt::format("weights {} times", judged.weights));
   if (judged.staleness > 0)
     parts.push_back(fmt::format("stale by {} update{}", judged.staleness, judged.staleness > 1 ? "s" : ""));
   if (!judged.flushes) parts.emplace_back("step: its period");
