@@ -67,8 +67,10 @@ ContextSlots assign_contexts(std::vector<int> lengths, int most, int ranks, int 
       short_ones.push_back(length);
       continue;
     }
-    const SequenceShape shape{{rounded_up(length, 2 * degree)}};
-    groups.push_back({shape, degree, work.of(shape) / degree});
+    Group& group = groups.emplace_back();
+    group.shape.samples.push_back(rounded_up(length, 2 * degree));
+    group.degree = degree;
+    group.work = work.of(group.shape) / degree;
     shared += degree;
   }
   std::vector<SequenceShape> packed;
