@@ -48,7 +48,7 @@ std::vector<int> limits_of_ranks(int ranks, const ScheduleOptions& options) {
   std::vector<int> limits;
   for (const std::string& part : split_text(found == options.end() ? std::to_string(ranks) : found->second, ','))
     limits.push_back(integer_option({{"memory", part}}, "memory", 0, 1));
-  if (limits.size() == 1) limits.assign(static_cast<std::size_t>(ranks), limits.front());
+  if (limits.size() == 1) limits.resize(static_cast<std::size_t>(ranks), static_cast<int>(limits.front()));
   if (static_cast<int>(limits.size()) != ranks)
     throw InputError(fmt::format("option 'memory' of schedule {} lists the limits of {} ranks, but there are {}", kName,
                                  limits.size(), ranks));
