@@ -253,12 +253,9 @@ Counts exchanges(const Timeline& timeline) {
   return counts;
 }
 
-// On devices with rates, which times are made of.
-Counts predicted(std::string scenario) {
-  const std::size_t cluster = scenario.find("cluster: ");
-  scenario.replace(cluster, scenario.find('\n', cluster) - cluster, "cluster: clusters/rtx3090x8.yaml");
+Counts predicted(const std::string& scenario) {
   const Folder folder;
-  const Experiment experiment(load_scenario(folder.write("s.yaml", scenario)));
+  const Experiment experiment(load_scenario(folder.write("s.yaml", with_rates(scenario))));
   return exchanges(predict(experiment, experiment.plan("")).timeline);
 }
 

@@ -36,6 +36,11 @@ std::string Outcome::error() const {
   return "";
 }
 
+std::string with_rates(std::string scenario) {
+  const std::size_t cluster = scenario.find("cluster: ");
+  return scenario.replace(cluster, scenario.find('\n', cluster) - cluster, "cluster: clusters/rtx3090x8.yaml");
+}
+
 std::string small_gpt(int pipeline, int data, int microbatches, const std::string& extra) {
   return fmt::format(
       "panpipe: 1\ncluster: {{devices: {}, memory: 4 GiB, link: {{latency: 1 us, bandwidth: 10 GB/s}}}}\n"

@@ -27,6 +27,8 @@ struct Outcome {
 
 // A small GPT over `pipeline` x `data` ranks. `extra`: more keys, each on a line of its own.
 std::string small_gpt(int pipeline, int data, int microbatches, const std::string& extra = "");
+// The scenario on a cluster of devices with rates, so that its times can be predicted.
+std::string with_rates(std::string scenario);
 
 // Runs every rank in a thread. `change` is applied to the request.
 Outcome run_threads(const std::string& scenario_file, const RunRequest& request);

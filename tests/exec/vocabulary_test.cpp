@@ -136,10 +136,7 @@ TEST(VocabularyParts, RanksHoldTheirRowsAlone) {
 TEST(VocabularyParts, TimelinesHaveThePredictedActions) {
   for (const int barriers : {1, 2}) {
     const std::string scenario = small_gpt(2, 1, 4, kSgd + cut("1f1b", barriers));
-    std::string on_gpus = scenario;  // whose rates are known
-    const std::size_t cluster = on_gpus.find("cluster: "), end = on_gpus.find('\n', cluster);
-    on_gpus.replace(cluster, end - cluster, "cluster: clusters/rtx3090x8.yaml");
-    const Experiment experiment(parse_scenario(on_gpus, "s.yaml", "."));
+    const Experiment experiment(parse_scenario(with_rates(scenario), "s.yaml", "."));
     const Timeline predicted = estimate(lower(experiment.scenario, experiment.plan(""), experiment.model));
     const auto actions = [](const Timeline& timeline) {
       std::multiset<std::tuple<int, Lane, std::string, std::string>> found;

@@ -31,10 +31,6 @@ constexpr std::uint64_t kLeastBytes = 4096;
 // A loss names who is lost; it comes a little before the waits of the others, who only know what they wait for, give up.
 constexpr double kLossShare = 0.85;
 
-std::int64_t milliseconds(Steady::duration duration) {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
-}
-
 // Bytes that read() and write() of this process moved: checkpoints and data files, not sockets.
 std::uint64_t bytes_moved() {
   std::ifstream file("/proc/self/io");
@@ -186,7 +182,7 @@ void Watch::State::check_ranks() {
     world_progressed = now - verdict.quiet;
     table = verdict.table;
   }
-  json news{{"quiet", milliseconds(verdict.quiet)}};
+  json news{{"quiet", in_milliseconds(verdict.quiet)}};
   if (verdict.quiet > options.deadline / 2) news["table"] = verdict.table;
   for (auto& [rank, line] : lines)
     if (!seen[rank].left) send(rank, news);
@@ -262,7 +258,7 @@ void Watch::State::loop() {
     std::vector<pollfd> sockets;
     for (auto& [rank, line] : lines)
       if (!(options.rank == 0 ? seen[rank].left : hub_left)) sockets.push_back({line.socket(), POLLIN, 0});
-    const auto pause = std::clamp<std::int64_t>(milliseconds(next - Steady::now()), 1, 20);
+    const auto pause = std::clamp<std::int64_t>(in_milliseconds(next - Steady::now()), 1, 20);
     poll(sockets.data(), sockets.size(), static_cast<int>(pause));
     if (options.rank == 0) {
       receive_from_ranks();

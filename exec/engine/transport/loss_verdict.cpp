@@ -13,10 +13,6 @@ namespace {
 using nlohmann::json;
 using Steady = std::chrono::steady_clock;
 
-std::int64_t milliseconds(Steady::duration duration) {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
-}
-
 struct Attendance {
   int members = 0, present = 0;
   std::string sentence;
@@ -45,10 +41,11 @@ std::string hanging(const std::map<int, RankState>& ranks, Steady::time_point no
 
 json report_of(int rank, const RankState& state) {
   json operations = json::array();
-  for (const Standing& one : state.operations) operations.push_back({one.id, one.members, one.sentence, milliseconds(one.time)});
+  for (const Standing& one : state.operations)
+    operations.push_back({one.id, one.members, one.sentence, in_milliseconds(one.time)});
   return {{"rank", rank},
           {"waits", state.waits},
-          {"quiet", milliseconds(state.quiet)},
+          {"quiet", in_milliseconds(state.quiet)},
           {"at", state.at},
           {"operations", std::move(operations)}};
 }

@@ -3,12 +3,16 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 
 namespace panpipe::exec {
 
 // Below this share of one core a process is idle; its background threads wake now and then.
 constexpr double kIdleShare = 0.05;
 
+inline std::int64_t in_milliseconds(std::chrono::steady_clock::duration duration) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
+}
 inline double in_seconds(std::chrono::steady_clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
 
 // Processor time of all threads of this process.
