@@ -54,8 +54,9 @@ std::vector<bool> cells_as_timers(const TaskGraph& graph, const Folding& folding
   std::vector<bool> timers = fixed_cells(graph), together;
   for (const Program& program : graph.programs) {
     const int company = company_of(graph, program);
-    const int groups = company < 0 ? folding.classes : at(company) < kAmongPasses ? folding.groups[company] : folding.pass_groups;
-    together.push_back(groups == folding.classes || ends_together(graph, program));  // one class a group, or all end together
+    const auto groups = company < 0 ? at(folding.classes)
+                                    : (at(company) < kAmongPasses ? folding.groups[company] : folding.pass_groups).members.size();
+    together.push_back(groups == at(folding.classes) || ends_together(graph, program));  // one class a group, or all end together
   }
   for (std::size_t t = 0; t < graph.tasks.size(); ++t) {
     const Task& task = graph.tasks[t];
@@ -81,10 +82,6 @@ CellRunner::CellRunner(const TaskGraph& graph, const TaskNet& net, const Folding
   members_.resize(pairs);
   lanes_.resize(at(graph.ranks) * at(classes_));
   rings_.resize(at(graph.ranks) * kCompanies * at(classes_));
-  for (std::size_t kind = 0; kind < kCompanies; ++kind) {
-    group_[kind].resize(at(classes_));
-    for (std::int32_t cls = 0; cls < classes_; ++cls) group_[kind][group_of(static_cast<int>(kind), cls)].push_back(cls);
-  }
   leader_.resize(graph.tasks.size());
   watched_.assign(graph.tasks.size(), false);
   for (std::size_t t = 0; t < graph.tasks.size(); ++t) {
@@ -184,17 +181,28 @@ void CellRunner::start_timer(std::int32_t index, const Program& program) {
   const std::int64_t number = company < 0 ? 0 : ring_of(index / classes_, company, cls);
   if (company < 0 || members_of_ring(number).size() == 1) {
     host_.cell_begun(cell, cls);
-    return host_.step_timer(program.duration.base(), timer_token(index));
+    return host_.wait(program.duration, CellEvent::StepEnd, timer_token(index));
   }
   const auto& group = members_of_ring(number);
   if (++rings_[number].arrived < static_cast<std::int32_t>(group.size())) return;
   rings_[number].arrived = 0;
   for (const std::int32_t member : group) host_.cell_begun(cell, member);
-  host_.group_timer(program.duration, number);
+  host_.wait(program.duration, CellEvent::GroupEnd, number);
 }
 
-void CellRunner::group_ended(std::int64_t number) {
-  for (const std::int32_t cls : members_of_ring(number)) end_timer(rank_of_ring(number) * classes_ + cls);
+void CellRunner::ended(CellEvent event, std::int64_t number) {
+  switch (event) {
+    case CellEvent::StepEnd:
+      return step_ended(number);
+    case CellEvent::GroupEnd:
+      for (const std::int32_t cls : members_of_ring(number)) end_timer(rank_of_ring(number) * classes_ + cls);
+      return;
+    case CellEvent::RingReady:
+      return ring_ready(number);
+    case CellEvent::RingMemberEnd:
+      if (--rings_[number].sending == 0) end_ring(number);
+      return;
+  }
 }
 
 void CellRunner::end_timer(std::int32_t index) {
@@ -235,7 +243,7 @@ void CellRunner::start_compute(std::int32_t index, const ProgramStep& step) {
   // As if the concurrent collectives lasted as long; when they end, the rest is timed again.
   const double forever = lane.slowed ? lane.work * 1e6 : 0;
   const double length = std::nearbyint(overlapped_time(lane.work, forever, program_of(lane.cell)->overlap_loss));
-  host_.step_timer(length, timer_token(index));
+  host_.wait(Ticks(length), CellEvent::StepEnd, timer_token(index));
 }
 
 void CellRunner::step_ended(std::int64_t token) {
@@ -273,7 +281,7 @@ void CellRunner::arrive(std::int32_t index) {
   ring.arrived = 0;
   ring.now = front;
   ring.start = host_.now();
-  host_.latency_timer(step.flow >= 0 ? graph_.flows[step.flow].latency : step.time, number);
+  host_.wait(step.flow >= 0 ? graph_.flows[step.flow].latency : step.time, CellEvent::RingReady, number);
 }
 
 void CellRunner::ring_ready(std::int64_t number) {
@@ -286,12 +294,8 @@ void CellRunner::ring_ready(std::int64_t number) {
   for (const std::int32_t cls : group) {
     FlowSpec spec = flows_.pass_member(rank, flow, cls);
     if (merged_[rank]) spec.route = -1;  // nobody else uses its links
-    host_.collective_flow(spec, number);
+    host_.send(spec, CellEvent::RingMemberEnd, number);
   }
-}
-
-void CellRunner::ring_member_ended(std::int64_t number) {
-  if (--rings_[number].sending == 0) end_ring(number);
 }
 
 void CellRunner::end_ring(std::int64_t number) {
@@ -315,7 +319,7 @@ void CellRunner::end_ring(std::int64_t number) {
       ++lane.version;
       const double length =
           std::nearbyint(overlapped_time(lane.work, now - lane.step_start, program_of(lane.cell)->overlap_loss));
-      host_.step_timer(std::max(0.0, lane.step_start + length - now), timer_token(index));
+      host_.wait(Ticks(std::max(0.0, lane.step_start + length - now)), CellEvent::StepEnd, timer_token(index));
     }
     settle(cell, cls);
     list(index);

@@ -3,7 +3,6 @@
 // time and flows; the runner decides what starts when.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <deque>
 #include <vector>
@@ -19,16 +18,22 @@ namespace panpipe::sim {
 // (`merged`, per rank), and that all separately simulated members of its groups end it together.
 std::vector<bool> cells_as_timers(const TaskGraph& graph, const Folding& folding, const std::vector<bool>& merged);
 
-// The event loop, as the runner uses it. The end of a timer or flow calls the function of the same name in CellRunner; events
-// without duration may call it immediately.
+// Ends of what the runner starts, each with a number.
+enum class CellEvent : std::uint8_t {
+  StepEnd,        // a compute step of a pass, or the whole of a cell
+  GroupEnd,       // (rank, group): a cell as one timer of all the group's members
+  RingReady,      // (rank, group): latency of a collective inside a pass is over
+  RingMemberEnd,  // same
+};
+constexpr std::uint64_t kCellEvents = static_cast<std::uint64_t>(CellEvent::RingMemberEnd) + 1;
+
+// The event loop, as the runner uses it. The end of a timer or flow calls CellRunner::ended(), at once if nothing takes time.
 class CellHost {
  public:
   virtual ~CellHost() = default;
   virtual double now() const = 0;
-  virtual void step_timer(double delay, std::int64_t step) = 0;
-  virtual void group_timer(Ticks delay, std::int64_t ring) = 0;
-  virtual void latency_timer(Ticks delay, std::int64_t ring) = 0;
-  virtual void collective_flow(const FlowSpec& spec, std::int64_t ring) = 0;
+  virtual void wait(Ticks delay, CellEvent event, std::int64_t number) = 0;
+  virtual void send(const FlowSpec& spec, CellEvent event, std::int64_t number) = 0;
   virtual bool sends_are_through(std::int32_t cell, std::int32_t cls) const = 0;            // the sends that the lane waits for
   virtual void output_made(std::int32_t task, std::int32_t cls) = 0;                        // its transfers may start
   virtual void cell_ended(std::int32_t task, std::int32_t cls) = 0;                         // once per task
@@ -53,14 +58,11 @@ class CellRunner {
   void begin();
   void inputs_there(std::int32_t task, std::int32_t cls);
   void sends_arrived(std::int32_t task, std::int32_t cls);  // the sends that the lane waits for after `task`
-  void step_ended(std::int64_t step);
-  void group_ended(std::int64_t ring);
-  void ring_ready(std::int64_t ring);
-  void ring_member_ended(std::int64_t ring);
+  void ended(CellEvent event, std::int64_t number);
   // Starts everything that can start at this instant. Returns true if anything did.
   bool drain();
 
-  // [task * classes + class], ticks
+  // [task * classes + class], ticks; the event loop notes the other lanes' tasks in the first two
   std::vector<double> start, end, waiting;
   std::vector<CollectiveRecord> collectives;
 
@@ -99,14 +101,13 @@ class CellRunner {
   }
   // Number of a rank's group of a kind, and the reverse.
   std::int64_t ring_of(std::int32_t rank, int kind, std::int32_t cls) const {
-    return (static_cast<std::int64_t>(rank) * kCompanies + kind) * classes_ + group_of(kind, cls);
+    return (static_cast<std::int64_t>(rank) * kCompanies + kind) * classes_ + company(kind).of[cls];
   }
-  std::int32_t group_of(int kind, std::int32_t cls) const {
-    const auto k = static_cast<std::size_t>(kind);
-    return (k < kAmongPasses ? folding_.group[k] : folding_.pass_group)[cls];
+  const ClassGroups& company(std::int64_t kind) const {
+    return kind < static_cast<std::int64_t>(kAmongPasses) ? folding_.groups[kind] : folding_.pass_groups;
   }
   const std::vector<std::int32_t>& members_of_ring(std::int64_t ring) const {
-    return group_[static_cast<std::size_t>(ring / classes_) % kCompanies][ring % classes_];
+    return company(ring / classes_ % static_cast<std::int64_t>(kCompanies)).members[ring % classes_];
   }
   std::int32_t rank_of_ring(std::int64_t ring) const {
     return static_cast<std::int32_t>(ring / classes_ / static_cast<std::int64_t>(kCompanies));
@@ -115,6 +116,8 @@ class CellRunner {
   std::int32_t members_of(std::int32_t cell) const;
   void list(std::int32_t lane);
   void advance(std::int32_t lane);
+  void step_ended(std::int64_t token);
+  void ring_ready(std::int64_t ring);
   bool may_go_on(const Lane& lane, const Program& program, const ProgramStep& step, std::int32_t cls) const;
   void start_timer(std::int32_t lane, const Program& program);
   void end_timer(std::int32_t lane);
@@ -140,8 +143,7 @@ class CellRunner {
   std::vector<bool> watched_;         // per task: another task waits for a point inside its cell
   std::vector<int> company_;          // per program: the kind of groups that it synchronises; -1 = none
   std::vector<MemberRun> runs_;       // of the cell that is ending
-  std::array<std::vector<std::vector<std::int32_t>>, kCompanies> group_;  // classes of each group of a kind
-  std::vector<std::int32_t> list_;                                        // lanes to check
+  std::vector<std::int32_t> list_;    // lanes to check
 };
 
 }  // namespace panpipe::sim

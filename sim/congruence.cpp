@@ -32,6 +32,17 @@ int renumber(const std::vector<std::uint64_t>& signatures, std::vector<std::int3
   return static_cast<int>(known.size());
 }
 
+// A signature of the users of each resource, by their colours; 0: none.
+std::vector<std::uint64_t> users_of_resources(const Platform& platform, const std::vector<std::int32_t>& colour) {
+  std::vector<std::uint64_t> users(platform.cluster().resources.size(), 0);
+  const auto& paths = platform.paths();
+  for (std::size_t p = 0; p < paths.size(); ++p)
+    for (std::size_t c = 0; c < colour.size(); ++c)
+      for (const Hop& hop : paths[p].routes[c].hops)
+        users[hop.resource] += mix(mix(p, static_cast<std::uint64_t>(colour[c])), static_cast<std::uint64_t>(hop.uses));
+  return users;
+}
+
 class Colouring {
  public:
   explicit Colouring(const Platform& platform) : platform_(platform), colour_(at(platform.pipeline_groups()), 0) {}
@@ -46,12 +57,8 @@ class Colouring {
 
  private:
   int refine() {
-    std::vector<std::uint64_t> resource(platform_.cluster().resources.size(), 0);
+    std::vector<std::uint64_t> resource = users_of_resources(platform_, colour_);
     const auto& paths = platform_.paths();
-    for (std::size_t p = 0; p < paths.size(); ++p)
-      for (std::size_t c = 0; c < colour_.size(); ++c)
-        for (const Hop& hop : paths[p].routes[c].hops)
-          resource[hop.resource] += mix(mix(p, static_cast<std::uint64_t>(colour_[c])), static_cast<std::uint64_t>(hop.uses));
     for (std::size_t r = 0; r < resource.size(); ++r)
       resource[r] = mix(resource[r], mix(platform_.cluster().resources[r].bandwidth.base()));
     std::vector<std::uint64_t> group(colour_.size());
@@ -113,13 +120,7 @@ class NetworkMaker {
  private:
   void number_resources() {
     const auto& resources = platform_.cluster().resources;
-    std::vector<std::uint64_t> signature(resources.size(), 0);
-    const auto& paths = platform_.paths();
-    for (std::size_t p = 0; p < paths.size(); ++p)
-      for (std::size_t c = 0; c < folding_.class_of.size(); ++c)
-        for (const Hop& hop : paths[p].routes[c].hops)
-          signature[hop.resource] +=
-              mix(mix(p, static_cast<std::uint64_t>(folding_.class_of[c])), static_cast<std::uint64_t>(hop.uses));
+    const std::vector<std::uint64_t> signature = users_of_resources(platform_, folding_.class_of);
     std::unordered_map<std::uint64_t, std::int32_t> known;
     number_of_.assign(resources.size(), -1);
     const bool folded = folding_.classes < platform_.pipeline_groups();
@@ -164,16 +165,16 @@ Folding fold_groups(const Platform& platform, bool fold) {
   }
   folding.classes = static_cast<int>(folding.group_of.size());
   // A group is known by its lowest class: groups with equal colours are folded into one.
-  const auto number = [&](auto group_of, std::vector<std::int32_t>& numbers) {
+  const auto number = [&](auto group_of, ClassGroups& made) {
     std::vector<std::uint64_t> lowest(at(groups), ~0ULL), known;
     for (int c = 0; c < groups; ++c)
       lowest[group_of(c)] = std::min(lowest[group_of(c)], static_cast<std::uint64_t>(folding.class_of[c]));
     for (const std::int32_t c : folding.group_of) known.push_back(lowest[group_of(c)]);
-    return renumber(known, numbers);
+    made.members.resize(at(renumber(known, made.of)));
+    for (int cls = 0; cls < folding.classes; ++cls) made.members[made.of[cls]].push_back(cls);
   };
-  for (const Among among : kAmongAll)
-    folding.groups[index_of(among)] = number([&](int c) { return platform.group(among, c); }, folding.group[index_of(among)]);
-  folding.pass_groups = number([&](int c) { return platform.pass_group(c); }, folding.pass_group);
+  for (const Among among : kAmongAll) number([&](int c) { return platform.group(among, c); }, folding.groups[index_of(among)]);
+  number([&](int c) { return platform.pass_group(c); }, folding.pass_groups);
   NetworkMaker(platform, folding).make();
   return folding;
 }

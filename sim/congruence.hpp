@@ -16,17 +16,21 @@
 
 namespace panpipe::sim {
 
+// The groups of one kind among the classes.
+struct ClassGroups {
+  std::vector<std::int32_t> of;                    // per class: number of its group
+  std::vector<std::vector<std::int32_t>> members;  // per group: its classes
+};
+
 struct Folding {
-  int classes = 1;                                      // simulated pipeline groups
-  std::vector<std::int32_t> class_of;                   // per pipeline group
-  std::vector<std::int32_t> group_of;                   // per class: its first pipeline group
-  std::vector<std::int32_t> size;                       // per class: number of its pipeline groups
-  std::array<std::vector<std::int32_t>, kAmong> group;  // per class: number of its group of a kind
-  std::array<int, kAmong> groups{};
-  std::vector<std::int32_t> pass_group;  // the same for the groups that passes with any kind of collectives synchronise
-  int pass_groups = 1;
-  Network network;                  // of the simulated pipeline groups
-  std::vector<std::int32_t> route;  // [path * classes + class] into network.routes, -1 if nothing is shared
+  int classes = 1;                         // simulated pipeline groups
+  std::vector<std::int32_t> class_of;      // per pipeline group
+  std::vector<std::int32_t> group_of;      // per class: its first pipeline group
+  std::vector<std::int32_t> size;          // per class: number of its pipeline groups
+  std::array<ClassGroups, kAmong> groups;  // by kind
+  ClassGroups pass_groups;                 // those that passes with any kind of collectives synchronise
+  Network network;                         // of the simulated pipeline groups
+  std::vector<std::int32_t> route;         // [path * classes + class] into network.routes, -1 if nothing is shared
 
   std::int32_t route_of(int path, int cls) const { return route[path * classes + cls]; }
 };

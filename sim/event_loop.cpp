@@ -1,7 +1,6 @@
 #include "sim/event_loop.hpp"
 
 #include <algorithm>
-#include <array>
 
 #include "base/error.hpp"
 #include "base/index.hpp"
@@ -10,19 +9,15 @@
 namespace panpipe::sim {
 namespace {
 
-// The kind of an event, in a token's top bits; the rest is an index.
+// The kind of an event, in a token's top bits; the rest is an index. The first are CellEvent's.
 enum class Kind : std::uint64_t {
-  Flow,                 // slot of the contention log, whose own token follows
-  TaskEnd,              // (task, class): a copy
-  StepEnd,              // a compute step of a pass, or the whole of a cell
-  GroupEnd,             // (rank, group): a cell as one timer of all the group's members
-  RingReady,            // (rank, group): latency of a collective inside a pass is over
-  RingMemberEnd,        // same
-  TransferReady,        // (transfer, class)
-  TransferEnd,          // same
-  CollectiveReady,      // (collective): latency of a collective that is a task
-  CollectiveMemberEnd,  // same
-  PointReached          // (wait for a point inside a pass, class)
+  TaskEnd = kCellEvents,  // (task, class): a copy
+  TransferReady,          // (transfer, class)
+  TransferEnd,            // same
+  CollectiveReady,        // (collective): latency of a collective that is a task
+  CollectiveMemberEnd,    // same
+  PointReached,           // (wait for a point inside a pass, class)
+  Flow,                   // slot of the contention log, whose own token follows
 };
 constexpr int kKindShift = 56;
 Token token(Kind kind, std::int64_t index) { return static_cast<Token>(kind) << kKindShift | static_cast<Token>(index); }
@@ -47,18 +42,14 @@ class EventLoop final : public EventHandler, private CellHost {
         log_(input.folding->network),
         classes_(input.folding->classes),
         cells_(graph_, net_, folding_, flows_, input.merged, input.timers, static_cast<CellHost&>(*this)) {
-    const std::size_t pairs = graph_.tasks.size() * at(classes_), sends = graph_.transfers.size() * at(classes_);
-    record_.task_start.assign(pairs, 0);
-    record_.task_end.assign(pairs, 0);
-    record_.transfer_start.assign(sends, 0);
-    record_.transfer_end.assign(sends, 0);
+    record_.transfer_start.assign(graph_.transfers.size() * at(classes_), 0);
+    record_.transfer_end = record_.transfer_start;
     spread(net_.prerequisites, waiting_for_);
     spread(net_.gated, gates_);
     point_reached_.assign(net_.point_waits.size() * at(classes_), false);
     if (graph_.rendezvous)
       for (const std::int32_t before : net_.receiver_before)
         transfer_waits_.insert(transfer_waits_.end(), at(classes_), before >= 0 ? 2 : 1);
-    for (std::size_t among = 0; among < kAmong; ++among) members_[among] = members(folding_.group[among], folding_.groups[among]);
     make_collectives();
   }
 
@@ -68,14 +59,18 @@ class EventLoop final : public EventHandler, private CellHost {
     cells_.begin();
     drain();
     if (record_.activities > 0) backend_.run(*this);
-    record_cells();
+    record_.task_start = std::move(cells_.start);
+    record_.task_end = std::move(cells_.end);
+    record_.waiting = std::move(cells_.waiting);
+    record_.collectives = std::move(cells_.collectives);
     record_.uses = log_.uses();
     return std::move(record_);
   }
 
   void on_event(Token event) override {
     throw_if_stopped();
-    handle(event);
+    if (static_cast<Kind>(event >> kKindShift) == Kind::Flow) event = log_.end(static_cast<std::int32_t>(event), backend_.now());
+    handle(static_cast<Kind>(event >> kKindShift), static_cast<std::int64_t>(event & ((Token{1} << kKindShift) - 1)));
     drain();
   }
 
@@ -84,12 +79,6 @@ class EventLoop final : public EventHandler, private CellHost {
   void spread(const std::vector<std::int32_t>& per_task, std::vector<std::int32_t>& per_pair) const {
     per_pair.reserve(per_task.size() * at(classes_));
     for (const std::int32_t value : per_task) per_pair.insert(per_pair.end(), at(classes_), value);
-  }
-
-  static std::vector<std::vector<std::int32_t>> members(const std::vector<std::int32_t>& group_of, int groups) {
-    std::vector<std::vector<std::int32_t>> result(at(groups));
-    for (std::size_t c = 0; c < group_of.size(); ++c) result[group_of[c]].push_back(static_cast<std::int32_t>(c));
-    return result;
   }
 
   void make_collectives() {
@@ -101,7 +90,7 @@ class EventLoop final : public EventHandler, private CellHost {
       const std::int32_t first = round < 0 ? static_cast<std::int32_t>(t) : net_.rounds[round].front();
       if (first_collective_[first] < 0) {
         first_collective_[first] = static_cast<std::int32_t>(collectives_.size());
-        const auto& in_groups = members_[among(task)];
+        const auto& in_groups = groups_of(task).members;
         const int groups = round < 0 ? static_cast<int>(in_groups.size()) : classes_;
         for (std::int32_t g = 0; g < groups; ++g)
           collectives_.push_back(
@@ -112,29 +101,24 @@ class EventLoop final : public EventHandler, private CellHost {
   }
 
   // --- helpers ---
-  std::size_t among(const Task& task) const { return index_of(graph_.flows[task.flow].among); }
+  const ClassGroups& groups_of(const Task& task) const { return folding_.groups[index_of(graph_.flows[task.flow].among)]; }
   std::size_t pair(std::int32_t task, std::int32_t cls) const { return at(task) * at(classes_) + at(cls); }
 
-  void timer(Ticks delay, Token event) {
+  // The event comes at once when nothing takes time.
+  template <class Index>
+  void wait(Ticks delay, Kind kind, Index index) {
+    const auto number = static_cast<std::int64_t>(index);
+    if (delay <= Ticks(0)) return handle(kind, number);
     ++record_.activities;
-    backend_.set_timer(delay, event);
+    backend_.set_timer(delay, token(kind, number));
   }
 
-  // Calls on_end at once when nothing takes time.
-  template <class OnEnd>
-  void wait(Ticks delay, Token event, OnEnd on_end) {
-    if (delay > Ticks(0)) {
-      timer(delay, event);
-    } else {
-      on_end();
-    }
-  }
-
-  template <class OnEnd>
-  void send(const FlowSpec& spec, Token event, OnEnd on_end) {
-    if (spec.route < 0) return wait(spec.transfer, event, on_end);
+  template <class Index>
+  void send(const FlowSpec& spec, Kind kind, Index index) {
+    if (spec.route < 0) return wait(spec.transfer, kind, index);
     ++record_.activities;
     ++record_.flows;
+    const Token event = token(kind, static_cast<std::int64_t>(index));
     const std::int32_t slot = log_.begin(spec.route, spec.bytes, spec.transfer, event, backend_.now());
     backend_.start_flow(spec.way, spec.bytes, token(Kind::Flow, slot));
   }
@@ -160,20 +144,19 @@ class EventLoop final : public EventHandler, private CellHost {
   void start(std::int32_t t, std::int32_t cls) {
     const Task& task = graph_.tasks[t];
     if (task.lane == Lane::Compute) return cells_.inputs_there(t, cls);
-    record_.task_start[pair(t, cls)] = backend_.now().base();
+    cells_.start[pair(t, cls)] = now();
     if (task.kind == TaskKind::Collective && task.flow >= 0) {
-      arrive(first_collective_[t] + (net_.round[t] < 0 ? folding_.group[among(graph_.tasks[t])][cls] : cls));
+      arrive(first_collective_[t] + (net_.round[t] < 0 ? groups_of(task).of[cls] : cls));
     } else if (const FlowSpec* copy = flows_.host_copy(task, cls)) {
-      send(*copy, token(Kind::TaskEnd, static_cast<std::int64_t>(pair(t, cls))), [&] { finish(t, cls); });
+      send(*copy, Kind::TaskEnd, pair(t, cls));
     } else {
-      const Ticks time = task.program < 0 ? Ticks(0) : graph_.programs[task.program].duration;
-      wait(time, token(Kind::TaskEnd, static_cast<std::int64_t>(pair(t, cls))), [&] { finish(t, cls); });
+      wait(task.program < 0 ? Ticks(0) : graph_.programs[task.program].duration, Kind::TaskEnd, pair(t, cls));
     }
   }
 
   // Ends a task of another lane than compute.
   void finish(std::int32_t t, std::int32_t cls) {
-    record_.task_end[pair(t, cls)] = backend_.now().base();
+    cells_.end[pair(t, cls)] = now();
     output_made(t, cls);
     cell_ended(t, cls);
     if (net_.next_on_lane[t] >= 0) release(net_.next_on_lane[t], cls);
@@ -187,8 +170,7 @@ class EventLoop final : public EventHandler, private CellHost {
   }
   void cell_begun(std::int32_t task, std::int32_t cls) override {
     for (const std::int32_t w : net_.points[task])
-      wait(graph_.points[net_.point_waits[w].point].at, token(Kind::PointReached, static_cast<std::int64_t>(pair(w, cls))),
-           [&] { reach_point(w, cls); });
+      wait(graph_.points[net_.point_waits[w].point].at, Kind::PointReached, pair(w, cls));
   }
   void steps_reached(std::int32_t task, std::int32_t cls, std::int32_t steps) override {
     for (const std::int32_t w : net_.points[task])
@@ -197,18 +179,8 @@ class EventLoop final : public EventHandler, private CellHost {
 
   // --- cells of the compute lanes ---
   double now() const override { return backend_.now().base(); }
-  void step_timer(double delay, std::int64_t step) override {
-    wait(Ticks(delay), token(Kind::StepEnd, step), [&] { cells_.step_ended(step); });
-  }
-  void group_timer(Ticks delay, std::int64_t ring) override {
-    wait(delay, token(Kind::GroupEnd, ring), [&] { cells_.group_ended(ring); });
-  }
-  void latency_timer(Ticks delay, std::int64_t ring) override {
-    wait(delay, token(Kind::RingReady, ring), [&] { cells_.ring_ready(ring); });
-  }
-  void collective_flow(const FlowSpec& spec, std::int64_t ring) override {
-    send(spec, token(Kind::RingMemberEnd, ring), [&] { cells_.ring_member_ended(ring); });
-  }
+  void wait(Ticks delay, CellEvent event, std::int64_t number) override { wait(delay, static_cast<Kind>(event), number); }
+  void send(const FlowSpec& spec, CellEvent event, std::int64_t number) override { send(spec, static_cast<Kind>(event), number); }
   bool sends_are_through(std::int32_t cell, std::int32_t cls) const override { return gates_[pair(cell, cls)] == 0; }
   void output_made(std::int32_t task, std::int32_t cls) override {
     for (const std::int32_t transfer : net_.transfers[task]) offer_transfer(transfer, cls);
@@ -218,44 +190,21 @@ class EventLoop final : public EventHandler, private CellHost {
     for (const std::int32_t transfer : net_.taken_after[task]) offer_transfer(transfer, cls);
     for (const std::int32_t successor : net_.successors[task]) release(successor, cls);
   }
-  void record_cells() {
-    for (std::size_t t = 0; t < graph_.tasks.size(); ++t) {
-      if (graph_.tasks[t].lane != Lane::Compute) continue;
-      for (std::int32_t cls = 0; cls < classes_; ++cls) {
-        const std::size_t index = pair(static_cast<std::int32_t>(t), cls);
-        record_.task_start[index] = cells_.start[index];
-        record_.task_end[index] = cells_.end[index];
-      }
-    }
-    record_.waiting = std::move(cells_.waiting);
-    record_.collectives = std::move(cells_.collectives);
-  }
 
   // --- transfers ---
   // With a rendezvous a transfer starts when its receiver is there too.
   void offer_transfer(std::int32_t transfer, std::int32_t cls) {
     if (graph_.rendezvous && --transfer_waits_[pair(transfer, cls)] > 0) return;
-    start_transfer(transfer, cls);
-  }
-
-  void start_transfer(std::int32_t transfer, std::int32_t cls) {
-    const auto index = static_cast<std::int64_t>(pair(transfer, cls));
-    record_.transfer_start[index] = backend_.now().base();
+    record_.transfer_start[pair(transfer, cls)] = now();
     const FlowSpec& spec = flows_.transfer(graph_.transfers[transfer].link, cls);
-    if (spec.route < 0) {
-      wait(spec.latency + spec.transfer, token(Kind::TransferEnd, index), [&] { arrive(transfer, cls); });
-    } else {
-      wait(spec.latency, token(Kind::TransferReady, index), [&] { send_transfer(transfer, cls); });
-    }
-  }
-
-  void send_transfer(std::int32_t transfer, std::int32_t cls) {
-    send(flows_.transfer(graph_.transfers[transfer].link, cls),
-         token(Kind::TransferEnd, static_cast<std::int64_t>(pair(transfer, cls))), [&] { arrive(transfer, cls); });
+    if (spec.route < 0)
+      wait(spec.latency + spec.transfer, Kind::TransferEnd, pair(transfer, cls));
+    else
+      wait(spec.latency, Kind::TransferReady, pair(transfer, cls));
   }
 
   void arrive(std::int32_t transfer, std::int32_t cls) {
-    record_.transfer_end[pair(transfer, cls)] = backend_.now().base();
+    record_.transfer_end[pair(transfer, cls)] = now();
     for (const std::int32_t task : net_.consumers[transfer]) release(task, cls);
     const std::int32_t gate = net_.gate[transfer];
     if (gate >= 0 && --gates_[pair(gate, cls)] == 0) cells_.sends_arrived(gate, cls);
@@ -265,17 +214,16 @@ class EventLoop final : public EventHandler, private CellHost {
   void arrive(std::int32_t index) {
     PendingCollective& collective = collectives_[index];
     if (++collective.arrived < collective.members) return;
-    each_member(collective,
-                [&](std::int32_t task, std::int32_t cls) { record_.task_start[pair(task, cls)] = backend_.now().base(); });
-    const Ticks latency = graph_.flows[graph_.tasks[collective.task].flow].latency;
-    wait(latency, token(Kind::CollectiveReady, index), [&] { send_collective(index); });
+    each_member(collective, [&](std::int32_t task, std::int32_t cls) { cells_.start[pair(task, cls)] = now(); });
+    wait(graph_.flows[graph_.tasks[collective.task].flow].latency, Kind::CollectiveReady, index);
   }
 
   template <class Visit>
   void each_member(const PendingCollective& collective, Visit visit) {
     const std::int32_t round = net_.round[collective.task];
     if (round < 0) {
-      for (const std::int32_t cls : members_[among(graph_.tasks[collective.task])][collective.group]) visit(collective.task, cls);
+      for (const std::int32_t cls : groups_of(graph_.tasks[collective.task]).members[collective.group])
+        visit(collective.task, cls);
     } else {
       for (const std::int32_t task : net_.rounds[round]) visit(task, collective.group);
     }
@@ -286,8 +234,7 @@ class EventLoop final : public EventHandler, private CellHost {
     collective.sending = collective.members;
     const std::int32_t flow = graph_.tasks[collective.task].flow;
     each_member(collective, [&](std::int32_t task, std::int32_t cls) {
-      send(flows_.lane_member(graph_.tasks[task].rank, flow, cls), token(Kind::CollectiveMemberEnd, index),
-           [&] { end_collective_member(index); });
+      send(flows_.lane_member(graph_.tasks[task].rank, flow, cls), Kind::CollectiveMemberEnd, index);
     });
   }
 
@@ -296,31 +243,22 @@ class EventLoop final : public EventHandler, private CellHost {
     each_member(collectives_[index], [&](std::int32_t task, std::int32_t cls) { finish(task, cls); });
   }
 
-  void handle(Token event) {
-    if (static_cast<Kind>(event >> kKindShift) == Kind::Flow) event = log_.end(static_cast<std::int32_t>(event), backend_.now());
-    const auto index = static_cast<std::int64_t>(event & ((Token{1} << kKindShift) - 1));
-    const auto small = static_cast<std::int32_t>(index);
-    switch (static_cast<Kind>(event >> kKindShift)) {
+  void handle(Kind kind, std::int64_t number) {
+    if (kind < Kind::TaskEnd) return cells_.ended(static_cast<CellEvent>(kind), number);
+    const auto index = static_cast<std::int32_t>(number), of = index / classes_, cls = index % classes_;
+    switch (kind) {
       case Kind::TaskEnd:
-        return finish(small / classes_, small % classes_);
-      case Kind::StepEnd:
-        return cells_.step_ended(index);
-      case Kind::GroupEnd:
-        return cells_.group_ended(index);
-      case Kind::RingReady:
-        return cells_.ring_ready(index);
-      case Kind::RingMemberEnd:
-        return cells_.ring_member_ended(index);
+        return finish(of, cls);
       case Kind::TransferReady:
-        return send_transfer(small / classes_, small % classes_);
+        return send(flows_.transfer(graph_.transfers[of].link, cls), Kind::TransferEnd, index);
       case Kind::TransferEnd:
-        return arrive(small / classes_, small % classes_);
+        return arrive(of, cls);
       case Kind::CollectiveReady:
-        return send_collective(small);
+        return send_collective(index);
       case Kind::CollectiveMemberEnd:
-        return end_collective_member(small);
+        return end_collective_member(index);
       case Kind::PointReached:
-        return reach_point(small / classes_, small % classes_);
+        return reach_point(of, cls);
       case Kind::Flow:
         break;
     }
@@ -341,8 +279,7 @@ class EventLoop final : public EventHandler, private CellHost {
   std::vector<std::int32_t> ready_;                // pairs whose prerequisites are there
   CellRunner cells_;
   std::vector<PendingCollective> collectives_;
-  std::vector<std::int32_t> first_collective_;                          // per task
-  std::array<std::vector<std::vector<std::int32_t>>, kAmong> members_;  // by what a flow is among, per group: classes
+  std::vector<std::int32_t> first_collective_;  // per task
 };
 
 }  // namespace
