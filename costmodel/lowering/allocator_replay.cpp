@@ -19,11 +19,7 @@
 namespace panpipe {
 namespace {
 
-AllocatorSettings settings_of(const Framework& framework) {
-  AllocatorSettings settings;
-  settings.expandable_segments = framework.allocator == AllocatorModel::Expandable;
-  return settings;
-}
+bool is_expandable(const Scenario& scenario) { return scenario.framework.allocator == AllocatorModel::Expandable; }
 
 constexpr int kMostWithResults = 32;  // microbatches that are replayed where none repeats another
 
@@ -41,7 +37,7 @@ class RankReplay {
         units_of_(units),
         units_(&units.front()),
         model_(lowering.scenario),
-        tensors_(settings_of(lowering.scenario.framework), capacity, recorder),
+        tensors_(is_expandable(lowering.scenario), capacity, recorder),
         recorder_(recorder),
         others_{lowering.costs.parameter_bytes(), lowering.costs.gradient_bytes(), lowering.costs.optimizer_bytes()},
         experts_(lowering.costs.expert_bytes()),
@@ -378,7 +374,7 @@ AllocationHistory record_allocations(const Scenario& scenario, const Plan& plan,
                                      const OperatorGraph& graph, int rank) {
   AllocationHistory history;
   history.rank = rank;
-  history.expandable_segments = settings_of(scenario.framework).expandable_segments;
+  history.expandable_segments = is_expandable(scenario);
   if (!is_replayed(scenario, plan)) return history;
   Replayed replayed(scenario, plan, costs);
   const LengthAllocations& units = replayed.units_of(rank);

@@ -13,8 +13,8 @@ constexpr std::int64_t kAddresses = std::int64_t{1} << 50;
 
 }  // namespace
 
-ReplayedTensors::ReplayedTensors(const AllocatorSettings& settings, std::int64_t capacity, AllocationRecorder* recorder)
-    : allocator_(settings, recorder ? std::min(capacity, kAddresses) : capacity), recorder_(recorder) {
+ReplayedTensors::ReplayedTensors(bool expandable, std::int64_t capacity, AllocationRecorder* recorder)
+    : allocator_(expandable, recorder ? std::min(capacity, kAddresses) : capacity), recorder_(recorder) {
   if (recorder_) allocator_.record(&recorder_->events());
 }
 

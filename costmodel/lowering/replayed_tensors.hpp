@@ -23,7 +23,7 @@ class ReplayedTensors {
   static constexpr std::int64_t kEndless = std::numeric_limits<std::int64_t>::max() / 2;
 
   // `capacity`: bytes of the card that segments can take. `recorder` may be null.
-  ReplayedTensors(const AllocatorSettings& settings, std::int64_t capacity, AllocationRecorder* recorder);
+  ReplayedTensors(bool expandable, std::int64_t capacity, AllocationRecorder* recorder);
 
   // Nothing happens where the tensor is there, or has no bytes; or, giving it back, where it is not.
   void take(Key key, double bytes, ReplayStream stream = ReplayStream::Compute);

@@ -1,7 +1,6 @@
 #include "costmodel/memory/caching_allocator.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <iterator>
 
 namespace panpipe {
@@ -12,6 +11,7 @@ constexpr std::int64_t kMiB = std::int64_t{1} << 20;
 constexpr std::int64_t kLeastBlock = 512;            // sizes are multiples of it
 constexpr std::int64_t kSmall = kMiB;                // the largest block of the small pool
 constexpr std::int64_t kSmallSegment = 2 * kMiB;     // of the small pool
+constexpr std::int64_t kLargeSegment = 20 * kMiB;    // for blocks from 1 to 10 MiB; a page of expandable segments
 constexpr std::int64_t kOwnSegment = 10 * kMiB;      // from here on a segment is as large as its first block,
 constexpr std::int64_t kSegmentMultiple = 2 * kMiB;  // in multiples of this
 
@@ -20,45 +20,25 @@ std::int64_t up_to_multiple(std::int64_t bytes, std::int64_t of) { return (bytes
 // Addresses of segments lie so far apart that blocks of two never touch.
 constexpr std::int64_t kGap = kSegmentMultiple;
 
+std::int64_t segment_for(std::int64_t size) {
+  if (size <= kSmall) return kSmallSegment;
+  return size < kOwnSegment ? kLargeSegment : up_to_multiple(size, kSegmentMultiple);
+}
+
+std::int64_t page_of(bool small) { return small ? kSmallSegment : kLargeSegment; }
+
 }  // namespace
 
-CachingAllocator::CachingAllocator(AllocatorSettings settings, std::int64_t capacity)
-    : settings_(settings), capacity_(capacity), next_address_(kGap) {}
-
-std::int64_t CachingAllocator::rounded(std::int64_t bytes) const {
-  if (bytes < kLeastBlock) return kLeastBlock;
-  const auto size = static_cast<std::uint64_t>(bytes);
-  const int power = static_cast<int>(std::bit_width(size)) - 1;
-  constexpr int kFirst = 20;  // 2^20 = 1 MiB
-  const int interval = std::clamp(power - kFirst, 0, static_cast<int>(settings_.roundup_parts.size()) - 1);
-  const std::int64_t parts = settings_.roundup_parts[static_cast<std::size_t>(interval)];
-  if (parts <= 1 || bytes <= kLeastBlock * parts) return up_to_multiple(bytes, kLeastBlock);
-  return up_to_multiple(bytes, (std::int64_t{1} << power) / parts);
-}
-
-std::int64_t CachingAllocator::segment_for(std::int64_t size) const {
-  if (size <= kSmall) return kSmallSegment;
-  return size < kOwnSegment ? settings_.large_segment_size : up_to_multiple(size, kSegmentMultiple);
-}
-
-std::int64_t CachingAllocator::page_of(const Pool& pool) const {
-  return pool.small ? kSmallSegment : settings_.large_segment_size;
-}
-
-std::int64_t CachingAllocator::allowed() const {
-  if (!settings_.per_process_fraction) return capacity_;
-  return static_cast<std::int64_t>(*settings_.per_process_fraction * static_cast<double>(capacity_));
-}
+CachingAllocator::CachingAllocator(bool expandable, std::int64_t capacity)
+    : expandable_(expandable), capacity_(capacity), next_address_(kGap) {}
 
 std::optional<CachingAllocator::Address> CachingAllocator::allocate(std::int64_t bytes, int stream) {
   if (bytes == 0) return 0;
-  const std::int64_t size = rounded(bytes);
+  const std::int64_t size = up_to_multiple(bytes, kLeastBlock);
   const Wanted wanted{size, stream, size <= kSmall ? small_ : large_};
   Blocks::iterator block = find_unused(wanted);
   if (block == blocks_.end()) {
-    if (settings_.per_process_fraction && settings_.garbage_collection_threshold > 0) collect_garbage();
     block = take_new(wanted);
-    if (block == blocks_.end() && release_oversized(wanted)) block = take_new(wanted);
     if (block == blocks_.end()) {
       release_unused();
       ++retries_;
@@ -73,7 +53,6 @@ std::optional<CachingAllocator::Address> CachingAllocator::allocate(std::int64_t
   }
   block->second.state = State::Allocated;
   allocated_ += block->second.size;
-  peak_allocated_ = std::max(peak_allocated_, allocated_);
   note(AllocatorAction::Allocate, block->second, block->first, block->second.size);
   return block->first;
 }
@@ -90,11 +69,6 @@ void CachingAllocator::free(Address address) {
 void CachingAllocator::release_unused() {
   release_pool(large_);
   release_pool(small_);
-}
-
-void CachingAllocator::forget_peaks() {
-  peak_allocated_ = allocated_;
-  peak_reserved_ = reserved_;
 }
 
 CachingAllocator::Blocks::iterator CachingAllocator::before(Blocks::iterator block) {
@@ -115,7 +89,6 @@ void CachingAllocator::hold(Blocks::iterator block) {
     pool.unmapped.emplace(stream, block->first);
     return;
   }
-  block->second.born = pool.searches;
   pool.unused.emplace(stream, block->second.size, block->first);
 }
 
@@ -154,18 +127,16 @@ CachingAllocator::Blocks::iterator CachingAllocator::cut(Blocks::iterator block,
 
 bool CachingAllocator::splits(const Block& block, std::int64_t size, bool small) const {
   const std::int64_t rest = block.size - size;
-  if (small || settings_.expandable_segments) return rest >= kLeastBlock;
-  return size < settings_.max_split_size && rest > kSmall;
+  return small || expandable_ ? rest >= kLeastBlock : rest > kSmall;
 }
 
 // The smallest unused block that is large enough; of an expandable segment's end, what it could grow to counts as its size.
 CachingAllocator::Blocks::iterator CachingAllocator::find_unused(const Wanted& wanted) {
   Pool& pool = wanted.pool;
-  ++pool.searches;
   auto found = pool.unused.lower_bound({wanted.stream, wanted.size, 0});
   const auto is_ours = [&](const auto& entry) { return entry != pool.unused.end() && std::get<0>(*entry) == wanted.stream; };
   if (!is_ours(found)) return blocks_.end();
-  if (settings_.expandable_segments) {
+  if (expandable_) {
     const auto reach = [&](const auto& entry) {
       const Blocks::iterator block = blocks_.find(std::get<2>(*entry)), next = behind(block);
       return block->second.size + (next != blocks_.end() && next->second.state == State::Unmapped ? next->second.size : 0);
@@ -173,24 +144,16 @@ CachingAllocator::Blocks::iterator CachingAllocator::find_unused(const Wanted& w
     for (auto next = std::next(found); is_ours(next) && reach(next) < reach(found); ++next) found = next;
   }
   const Blocks::iterator block = blocks_.find(std::get<2>(*found));
-  const std::int64_t most = settings_.max_split_size;
-  if (wanted.size < most ? block->second.size >= most : block->second.size >= wanted.size + settings_.max_unsplit_rest)
-    return blocks_.end();
   unhold(block);
   return block;
-}
-
-CachingAllocator::Blocks::iterator CachingAllocator::take_new(const Wanted& wanted) {
-  if (settings_.per_process_fraction && reserved_ + segment_for(wanted.size) > allowed()) return blocks_.end();
-  return settings_.expandable_segments ? expand(wanted) : take_segment(wanted);
 }
 
 CachingAllocator::Blocks::iterator CachingAllocator::begin_segment(const Wanted& wanted, std::int64_t size, State state,
                                                                    std::int64_t span) {
   const Address address = next_address_;
-  segments_.push_back({wanted.stream, wanted.pool.small, state == State::Unmapped, address});
+  segments_.push_back({wanted.stream, wanted.pool.small, address});
   next_address_ += span + kGap;
-  return blocks_.emplace(address, Block{size, static_cast<int>(segments_.size()) - 1, state, 0}).first;
+  return blocks_.emplace(address, Block{size, static_cast<int>(segments_.size()) - 1, state}).first;
 }
 
 CachingAllocator::Blocks::iterator CachingAllocator::take_segment(const Wanted& wanted) {
@@ -227,7 +190,7 @@ CachingAllocator::Blocks::iterator CachingAllocator::find_expandable(const Wante
     if (has_room(block)) return block;
   }
   // Address space for an eighth more than the card has.
-  const std::int64_t span = up_to_multiple(capacity_ + capacity_ / 8, page_of(wanted.pool));
+  const std::int64_t span = up_to_multiple(capacity_ + capacity_ / 8, page_of(wanted.pool.small));
   const Blocks::iterator block = begin_segment(wanted, span, State::Unmapped, span);
   hold(block);
   return block;
@@ -235,7 +198,7 @@ CachingAllocator::Blocks::iterator CachingAllocator::find_expandable(const Wante
 
 // Of an unmapped block as many whole pages as hold `size`, merged with what is unused next to them; end() where the card is full.
 CachingAllocator::Blocks::iterator CachingAllocator::map(Blocks::iterator block, std::int64_t size) {
-  const std::int64_t mapped = up_to_multiple(size, page_of(pool_of(block->second)));
+  const std::int64_t mapped = up_to_multiple(size, page_of(pool_of(block->second).small));
   if (!fits_card(mapped)) return blocks_.end();
   unhold(block);
   if (mapped < block->second.size) hold(cut(block, mapped));
@@ -260,7 +223,7 @@ CachingAllocator::Blocks::iterator CachingAllocator::expand(const Wanted& wanted
 
 // Gives the whole pages of an unused block back; it is held.
 void CachingAllocator::unmap(Blocks::iterator block) {
-  const std::int64_t page = page_of(pool_of(block->second));
+  const std::int64_t page = page_of(pool_of(block->second).small);
   const std::int64_t offset = block->first - segments_[static_cast<std::size_t>(block->second.segment)].begin;
   const std::int64_t end = offset + block->second.size;
   const std::int64_t from = up_to_multiple(offset, page), to = end / page * page;
@@ -295,57 +258,10 @@ void CachingAllocator::release_pool(Pool& pool) {
   for (const auto& [stream, size, address] : pool.unused) unused.push_back(address);
   for (const Address address : unused) {
     const Blocks::iterator block = blocks_.find(address);
-    if (is_expandable(block->second))
+    if (expandable_)
       unmap(block);
     else if (!is_split(block))
       release_segment(block);
-  }
-}
-
-// With a largest split: gives back one unused oversized block that is large enough, or several, the largest first.
-bool CachingAllocator::release_oversized(const Wanted& wanted) {
-  // All segments are expandable, or none: those that are do not go this way.
-  if (settings_.max_split_size == AllocatorSettings::kUnlimited || settings_.expandable_segments) return false;
-  const std::int64_t wanted_size = std::max(wanted.size, settings_.max_split_size);
-  auto& unused = wanted.pool.unused;
-  const auto found = unused.lower_bound({wanted.stream, wanted_size, 0});
-  if (found != unused.end() && std::get<0>(*found) == wanted.stream) {
-    release_segment(blocks_.find(std::get<2>(*found)));
-    return true;
-  }
-  std::vector<Address> largest;
-  std::int64_t sum = 0;
-  for (auto entry = found; entry != unused.begin() && sum < wanted_size;) {
-    const auto& [stream, size, address] = *--entry;
-    if (stream != wanted.stream || size < settings_.max_split_size) break;
-    sum += size;
-    largest.push_back(address);
-  }
-  for (const Address address : largest) release_segment(blocks_.find(address));
-  return sum >= wanted_size;
-}
-
-// Above the threshold: unused segments of the large pool that are older than the mean, until enough is given back.
-void CachingAllocator::collect_garbage() {
-  const auto threshold = static_cast<std::int64_t>(settings_.garbage_collection_threshold * static_cast<double>(allowed()));
-  std::int64_t wanted = reserved_ - threshold;
-  const auto age_of = [&](Blocks::iterator block) { return static_cast<double>(large_.searches - block->second.born); };
-  while (wanted > 0) {
-    std::vector<Blocks::iterator> unused;
-    double age = 0;
-    for (const auto& [stream, size, address] : large_.unused) {
-      const Blocks::iterator block = blocks_.find(address);
-      if (is_split(block) || is_expandable(block->second)) continue;
-      unused.push_back(block);
-      age += age_of(block);
-    }
-    if (unused.empty()) return;
-    const double mean = age / static_cast<double>(unused.size());
-    for (const Blocks::iterator block : unused) {
-      if (age_of(block) < mean) continue;
-      wanted -= block->second.size;
-      release_segment(block);
-    }
   }
 }
 
@@ -358,7 +274,7 @@ std::vector<AllocatorSegment> CachingAllocator::segments() const {
       continue;
     }
     const Segment& of = segments_[static_cast<std::size_t>(block.segment)];
-    if (block.segment != current) segments.push_back({address, 0, of.stream, of.small, of.expandable, {}});
+    if (block.segment != current) segments.push_back({address, 0, of.stream, of.small, expandable_, {}});
     current = block.segment;
     segments.back().size += block.size;
     segments.back().blocks.push_back({address, block.size, block.state == State::Allocated});

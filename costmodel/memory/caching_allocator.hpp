@@ -3,8 +3,8 @@
 // release 2.11 state; stand_in/allocator holds it to that allocator, byte by byte. Sizes are bytes of one device, streams are
 // numbers that the caller gives; no memory is touched.
 //
-// Left out: blocks that several streams use (a caller frees such a block when the last use has ended), and private pools of
-// CUDA graphs.
+// Left out: blocks that several streams use (a caller frees such a block when the last use has ended), private pools of CUDA
+// graphs, and the settings of PYTORCH_CUDA_ALLOC_CONF but for expandable_segments: no scenario states them.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "costmodel/memory/allocator_history.hpp"
-#include "costmodel/memory/allocator_settings.hpp"
 
 namespace panpipe {
 
@@ -23,8 +22,8 @@ class CachingAllocator {
  public:
   using Address = std::int64_t;
 
-  // `capacity`: bytes of the card that segments can take.
-  CachingAllocator(AllocatorSettings settings, std::int64_t capacity);
+  // `expandable`: expandable_segments:True. `capacity`: bytes of the card that segments can take.
+  CachingAllocator(bool expandable, std::int64_t capacity);
 
   // None where the card is full. A block of 0 bytes takes nothing; its address is 0.
   std::optional<Address> allocate(std::int64_t bytes, int stream = 0);
@@ -35,10 +34,8 @@ class CachingAllocator {
 
   std::int64_t allocated() const { return allocated_; }  // torch.cuda.memory_allocated()
   std::int64_t reserved() const { return reserved_; }    // torch.cuda.memory_reserved()
-  std::int64_t peak_allocated() const { return peak_allocated_; }
   std::int64_t peak_reserved() const { return peak_reserved_; }
   int retries() const { return retries_; }  // how often unused segments were given back because the card was full
-  void forget_peaks();
 
   // Appends what happens from now on to `events`, which must outlive the allocator; null: records nothing.
   void record(std::vector<AllocatorEvent>* events) { events_ = events; }
@@ -50,7 +47,6 @@ class CachingAllocator {
     std::int64_t size = 0;
     int segment = 0;
     State state = State::Free;
-    std::int64_t born = 0;  // the pool's count of searches when the block became free
   };
   using Blocks = std::map<Address, Block>;
   using ByFit = std::set<std::tuple<int, std::int64_t, Address>>;  // stream, size, address
@@ -59,11 +55,10 @@ class CachingAllocator {
     bool small = false;
     ByFit unused;
     ByAddress unmapped;
-    std::int64_t searches = 0;
   };
   struct Segment {
     int stream = 0;
-    bool small = false, expandable = false;
+    bool small = false;
     Address begin = 0;
   };
   struct Wanted {
@@ -74,13 +69,12 @@ class CachingAllocator {
 
   Pool& pool_of(const Block& block) { return segments_[static_cast<std::size_t>(block.segment)].small ? small_ : large_; }
   int stream_of(const Block& block) const { return segments_[static_cast<std::size_t>(block.segment)].stream; }
-  bool is_expandable(const Block& block) const { return segments_[static_cast<std::size_t>(block.segment)].expandable; }
   Blocks::iterator before(Blocks::iterator block);  // end() where the segment begins
   Blocks::iterator behind(Blocks::iterator block);  // end() where it ends
   bool is_split(Blocks::iterator block) { return before(block) != blocks_.end() || behind(block) != blocks_.end(); }
 
   Blocks::iterator find_unused(const Wanted& wanted);
-  Blocks::iterator take_new(const Wanted& wanted);
+  Blocks::iterator take_new(const Wanted& wanted) { return expandable_ ? expand(wanted) : take_segment(wanted); }
   Blocks::iterator take_segment(const Wanted& wanted);
   Blocks::iterator expand(const Wanted& wanted);
   Blocks::iterator find_expandable(const Wanted& wanted);
@@ -92,25 +86,19 @@ class CachingAllocator {
   Blocks::iterator merge(Blocks::iterator block);
   Blocks::iterator cut(Blocks::iterator block, std::int64_t size);  // the rest, which is not held
   bool splits(const Block& block, std::int64_t size, bool small) const;
-  std::int64_t rounded(std::int64_t bytes) const;
-  std::int64_t segment_for(std::int64_t size) const;
-  std::int64_t page_of(const Pool& pool) const;
   bool fits_card(std::int64_t bytes) const { return reserved_ + bytes <= capacity_; }
-  bool release_oversized(const Wanted& wanted);
   void release_pool(Pool& pool);
   void release_segment(Blocks::iterator block);
-  void collect_garbage();
   void reserve(std::int64_t bytes);
   void note(AllocatorAction action, const Block& block, Address address, std::int64_t size);
-  std::int64_t allowed() const;
 
-  AllocatorSettings settings_;
+  bool expandable_;
   std::int64_t capacity_;
   Blocks blocks_;
-  Pool small_{true, {}, {}, 0}, large_{};
+  Pool small_{true, {}, {}}, large_{};
   std::vector<Segment> segments_;
   Address next_address_;
-  std::int64_t allocated_ = 0, reserved_ = 0, peak_allocated_ = 0, peak_reserved_ = 0;
+  std::int64_t allocated_ = 0, reserved_ = 0, peak_reserved_ = 0;
   int retries_ = 0;
   std::vector<AllocatorEvent>* events_ = nullptr;
 };

@@ -24,19 +24,6 @@ CASES = [
     ("-", 300),
     ("expandable_segments:True", 4096),
     ("expandable_segments:True", 300),
-    ("max_split_size_mb:32", 1200),
-    ("max_split_size_mb:100,max_non_split_rounding_mb:50", 700),
-    ("garbage_collection_threshold:0.4", 500),
-    ("garbage_collection_threshold:0.4,per_process_memory_fraction:0.9", 1200),
-    ("per_process_memory_fraction:0.5", 1200),
-    ("roundup_power2_divisions:4", 2000),
-    ("roundup_power2_divisions:[2:4,16:8,64:1,128:2,>:8]", 1000),
-    ("large_segment_size_mb:64", 1200),
-    ("expandable_segments:True,large_segment_size_mb:64", 900),
-    ("expandable_segments:True,max_split_size_mb:64", 900),
-    ("expandable_segments:True,roundup_power2_divisions:8", 900),
-    ("expandable_segments:True,garbage_collection_threshold:0.5,per_process_memory_fraction:0.7", 900),
-    ("max_split_size_mb:64,garbage_collection_threshold:0.5,per_process_memory_fraction:0.8,roundup_power2_divisions:2", 900),
 ]
 SHORT = {"sequences": 8, "operations": 150, "cases": CASES}
 LONG = {"sequences": 200, "operations": 400, "cases": CASES}

@@ -13,7 +13,7 @@ namespace {
 constexpr std::int64_t kKiB = 1024, kMiB = 1024 * kKiB;
 
 TEST(CachingAllocator, SizesAreMultiplesOf512Bytes) {
-  CachingAllocator allocator({}, 100 * kMiB);
+  CachingAllocator allocator(false, 100 * kMiB);
   for (const auto& [bytes, counted] : {std::pair{1, 512}, {512, 1024}, {513, 2048}}) {
     ASSERT_TRUE(allocator.allocate(bytes));
     EXPECT_EQ(allocator.allocated(), counted);  // 512 each, and 1024 for 513
@@ -30,7 +30,7 @@ TEST(CachingAllocator, SegmentsFollowTheSizeOfTheirFirstBlock) {
                                         {10 * kMiB - 512, 20 * kMiB},
                                         {10 * kMiB, 10 * kMiB},
                                         {21 * kMiB + 1, 22 * kMiB}}) {
-    CachingAllocator allocator({}, 100 * kMiB);
+    CachingAllocator allocator(false, 100 * kMiB);
     ASSERT_TRUE(allocator.allocate(bytes));
     EXPECT_EQ(allocator.reserved(), reserved) << bytes;
   }
@@ -38,7 +38,7 @@ TEST(CachingAllocator, SegmentsFollowTheSizeOfTheirFirstBlock) {
 
 // 20 MiB hold 8 + 8, then 3; a second 8 needs another segment of 20.
 TEST(CachingAllocator, BlocksShareASegmentUntilItIsFull) {
-  CachingAllocator allocator({}, 100 * kMiB);
+  CachingAllocator allocator(false, 100 * kMiB);
   for (const std::int64_t mib : {8, 8, 3}) ASSERT_TRUE(allocator.allocate(mib * kMiB));
   EXPECT_EQ(allocator.reserved(), 20 * kMiB);
   ASSERT_TRUE(allocator.allocate(8 * kMiB));
@@ -47,7 +47,7 @@ TEST(CachingAllocator, BlocksShareASegmentUntilItIsFull) {
 
 // A rest of 1 MiB or less stays with the block: 19 of 20 MiB take 20.
 TEST(CachingAllocator, ALargeBlockKeepsASmallRest) {
-  CachingAllocator allocator({}, 100 * kMiB);
+  CachingAllocator allocator(false, 100 * kMiB);
   const auto first = allocator.allocate(20 * kMiB);
   allocator.free(*first);
   ASSERT_TRUE(allocator.allocate(19 * kMiB));
@@ -56,7 +56,7 @@ TEST(CachingAllocator, ALargeBlockKeepsASmallRest) {
 
 // Neighbours merge: two of 9 in one segment, freed, make room for 18. In the middle of three used ones nothing merges.
 TEST(CachingAllocator, NeighboursMerge) {
-  CachingAllocator allocator({}, 100 * kMiB);
+  CachingAllocator allocator(false, 100 * kMiB);
   const auto a = allocator.allocate(9 * kMiB), b = allocator.allocate(9 * kMiB);
   allocator.free(*a);
   allocator.free(*b);
@@ -67,7 +67,7 @@ TEST(CachingAllocator, NeighboursMerge) {
 // Fragmentation: of eight blocks of 30 MiB every second one is freed: 120 MiB are unused, and 60 MiB need a segment of their own.
 // The card has 280: the fifth segment of 60 does not fit until unused segments are given back.
 TEST(CachingAllocator, AFullCardGivesUnusedSegmentsBack) {
-  CachingAllocator allocator({}, 280 * kMiB);
+  CachingAllocator allocator(false, 280 * kMiB);
   std::vector<CachingAllocator::Address> blocks;
   for (int i = 0; i < 8; ++i) blocks.push_back(*allocator.allocate(30 * kMiB));
   for (int i = 0; i < 8; i += 2) allocator.free(blocks[static_cast<std::size_t>(i)]);
@@ -82,9 +82,7 @@ TEST(CachingAllocator, AFullCardGivesUnusedSegmentsBack) {
 
 // One segment of 20 MiB pages: what is freed next to its end grows, so that nothing is unused: 30 + 30 take three pages of 20.
 TEST(CachingAllocator, ExpandableSegmentsGrow) {
-  AllocatorSettings settings;
-  settings.expandable_segments = true;
-  CachingAllocator allocator(settings, 400 * kMiB);
+  CachingAllocator allocator(true, 400 * kMiB);
   const auto a = allocator.allocate(30 * kMiB), b = allocator.allocate(30 * kMiB);
   EXPECT_EQ(allocator.reserved(), 60 * kMiB);
   allocator.free(*a);
@@ -92,7 +90,7 @@ TEST(CachingAllocator, ExpandableSegmentsGrow) {
   ASSERT_TRUE(allocator.allocate(100 * kMiB));
   EXPECT_EQ(allocator.reserved(), 100 * kMiB);
   // Without them two unused segments of 30 stay next to one of 100.
-  CachingAllocator apart({}, 400 * kMiB);
+  CachingAllocator apart(false, 400 * kMiB);
   const auto first = apart.allocate(30 * kMiB), second = apart.allocate(30 * kMiB);
   apart.free(*first);
   apart.free(*second);
@@ -100,44 +98,17 @@ TEST(CachingAllocator, ExpandableSegmentsGrow) {
   EXPECT_EQ(apart.reserved(), 160 * kMiB);
 }
 
-// Blocks of 60 MiB are not split where the largest split is 20 MiB: 15 do not take the unused 60, and neither do 35, which would
-// waste more than 20. They do not fit next to it: it goes first.
-TEST(CachingAllocator, OversizedBlocksAreNotSplit) {
-  AllocatorSettings settings;
-  settings.max_split_size = 20 * kMiB;
-  CachingAllocator allocator(settings, 100 * kMiB);
-  allocator.free(*allocator.allocate(60 * kMiB));
-  ASSERT_TRUE(allocator.allocate(15 * kMiB));
-  EXPECT_EQ(allocator.reserved(), 76 * kMiB);  // 60 + 16
-  ASSERT_TRUE(allocator.allocate(35 * kMiB));
-  EXPECT_EQ(allocator.reserved(), 52 * kMiB);  // 16 + 36
-  EXPECT_EQ(allocator.retries(), 0);
-}
-
 TEST(CachingAllocator, StreamsHaveTheirOwnBlocks) {
-  CachingAllocator allocator({}, 100 * kMiB);
+  CachingAllocator allocator(false, 100 * kMiB);
   allocator.free(*allocator.allocate(10 * kMiB, 0));
   ASSERT_TRUE(allocator.allocate(10 * kMiB, 1));
   EXPECT_EQ(allocator.reserved(), 20 * kMiB);
 }
 
-// Of 100 MiB half may be used, of which 80 % is 40: when 30 are unused and 30 are asked for in another stream, 60 would be above
-// it.
-TEST(CachingAllocator, GarbageIsCollectedAboveTheThreshold) {
-  AllocatorSettings settings;
-  settings.per_process_fraction = 0.5;
-  settings.garbage_collection_threshold = 0.4;
-  CachingAllocator allocator(settings, 100 * kMiB);
-  allocator.free(*allocator.allocate(30 * kMiB, 0));
-  ASSERT_TRUE(allocator.allocate(30 * kMiB, 1));
-  EXPECT_EQ(allocator.reserved(), 30 * kMiB);
-  EXPECT_FALSE(allocator.allocate(22 * kMiB, 1));  // 52 of 50
-}
-
 // Of 12 MiB and 3 of the same pool: a segment of 12, and one of 20 of which 17 are unused; the 12 are given back by
 // empty_cache().
 TEST(CachingAllocator, RecordsWhatItDoes) {
-  CachingAllocator allocator({}, 100 * kMiB);
+  CachingAllocator allocator(false, 100 * kMiB);
   std::vector<AllocatorEvent> events;
   allocator.record(&events);
   const auto large = *allocator.allocate(12 * kMiB), medium = *allocator.allocate(3 * kMiB, 1);
@@ -163,9 +134,7 @@ TEST(CachingAllocator, RecordsWhatItDoes) {
 
 // 30 MiB take two pages of 20; what is unmapped is no segment any more.
 TEST(CachingAllocator, RecordsPages) {
-  AllocatorSettings settings;
-  settings.expandable_segments = true;
-  CachingAllocator allocator(settings, 400 * kMiB);
+  CachingAllocator allocator(true, 400 * kMiB);
   std::vector<AllocatorEvent> events;
   allocator.record(&events);
   const auto block = *allocator.allocate(30 * kMiB);
@@ -186,9 +155,7 @@ TEST(CachingAllocator, RecordsPages) {
 TEST(CachingAllocator, RandomSequencesAddUp) {
   for (const bool expandable : {false, true}) {
     std::mt19937 draw(expandable);
-    AllocatorSettings settings;
-    settings.expandable_segments = expandable;
-    CachingAllocator allocator(settings, 600 * kMiB);
+    CachingAllocator allocator(expandable, 600 * kMiB);
     std::vector<std::pair<CachingAllocator::Address, std::int64_t>> live;
     std::int64_t sum = 0;
     for (int i = 0; i < 20'000; ++i) {
