@@ -8,15 +8,13 @@
 
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
 #define PANPIPE_X86 1
-#include <immintrin.h>
 #endif
 
 namespace panpipe {
 namespace {
 
-// One source for every instruction set: the loops are written over an operation `step(out, lane, src, delay, cost)` and inlined
-// into a function per instruction set. Indices of task t come from arrays, from a structure (value t+1 is task t's) or a slot
-// program.
+// One loop, inlined into a function per instruction set. Indices of task t come from arrays, from a structure (value t+1 is task
+// t's) or a slot program.
 struct StructureIndices {
   const std::uint32_t *lane_pred, *src;
   const std::uint16_t *delay, *cost;
@@ -37,64 +35,38 @@ SlotIndices indices_of(const SlotProgram& s) {
   return {s.lane_pred.data(), s.src.data(), s.delay.data(), s.cost.data(), s.tasks, s.out.data()};
 }
 
-// Eight doubles as the compiler likes: any processor.
+// The compiler makes one vector operation of the eight, or several, as the processor has them.
 template <class Indices>
-void batch_portable(Indices program, const Eight* costs, const Eight* delays, Eight* values) {
+[[gnu::always_inline]] inline void batch_of(const Indices& program, const Eight* costs, const Eight* delays, Eight* values) {
   for (std::size_t t = 0; t < program.tasks; ++t) {
-    const Eight& lane = values[program.lane_pred[t]];
-    const Eight& src = values[program.src[t]];
-    const Eight& delay = delays[program.delay[t]];
-    const Eight& cost = costs[program.cost[t]];
+    const Eight &lane = values[program.lane_pred[t]], &src = values[program.src[t]];
+    const Eight &delay = delays[program.delay[t]], &cost = costs[program.cost[t]];
     Eight end;
-    for (int k = 0; k < kBatch; ++k) end.value[k] = std::max(lane.value[k], src.value[k] + delay.value[k]) + cost.value[k];
+    for (int k = 0; k < kBatch; ++k) {
+      const double arrival = src.value[k] + delay.value[k];
+      end.value[k] = (lane.value[k] > arrival ? lane.value[k] : arrival) + cost.value[k];
+    }
     values[program.out(t)] = end;
   }
 }
 
+enum class Kernel { Portable, Avx2, Avx512 };
+
 #ifdef PANPIPE_X86
 template <class Indices>
 __attribute__((target("avx2"))) void batch_avx2(Indices program, const Eight* costs, const Eight* delays, Eight* values) {
-  for (std::size_t t = 0; t < program.tasks; ++t) {
-    const double* const lane = values[program.lane_pred[t]].value;
-    const double* const src = values[program.src[t]].value;
-    const double* const delay = delays[program.delay[t]].value;
-    const double* const cost = costs[program.cost[t]].value;
-    const __m256d low = _mm256_add_pd(_mm256_load_pd(src), _mm256_load_pd(delay));
-    const __m256d high = _mm256_add_pd(_mm256_load_pd(src + 4), _mm256_load_pd(delay + 4));
-    double* const out = values[program.out(t)].value;
-    _mm256_store_pd(out, _mm256_add_pd(_mm256_max_pd(_mm256_load_pd(lane), low), _mm256_load_pd(cost)));
-    _mm256_store_pd(out + 4, _mm256_add_pd(_mm256_max_pd(_mm256_load_pd(lane + 4), high), _mm256_load_pd(cost + 4)));
-  }
+  batch_of(program, costs, delays, values);
 }
-
-// GCC 12 warns of its own header's "undefined" pass-through operand, which a full mask never selects.
-#pragma GCC diagnostic push
-#if !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#endif
 template <class Indices>
 __attribute__((target("avx512f"))) void batch_avx512(Indices program, const Eight* costs, const Eight* delays, Eight* values) {
-  for (std::size_t t = 0; t < program.tasks; ++t) {
-    const __m512d lane = _mm512_load_pd(values[program.lane_pred[t]].value);
-    const __m512d src = _mm512_load_pd(values[program.src[t]].value);
-    const __m512d arrival = _mm512_add_pd(src, _mm512_load_pd(delays[program.delay[t]].value));
-    const __m512d cost = _mm512_load_pd(costs[program.cost[t]].value);
-    _mm512_store_pd(values[program.out(t)].value, _mm512_add_pd(_mm512_max_pd(lane, arrival), cost));
-  }
+  batch_of(program, costs, delays, values);
 }
-#pragma GCC diagnostic pop
+const Kernel kKernel = __builtin_cpu_supports("avx512f") ? Kernel::Avx512
+                       : __builtin_cpu_supports("avx2")  ? Kernel::Avx2
+                                                         : Kernel::Portable;
+#else
+constexpr Kernel kKernel = Kernel::Portable;
 #endif
-
-enum class Kernel { Portable, Avx2, Avx512 };
-
-Kernel best_kernel() {
-#ifdef PANPIPE_X86
-  if (__builtin_cpu_supports("avx512f")) return Kernel::Avx512;
-  if (__builtin_cpu_supports("avx2")) return Kernel::Avx2;
-#endif
-  return Kernel::Portable;
-}
-const Kernel kKernel = best_kernel();
 
 template <class Indices>
 void batch(Indices program, const Eight* costs, const Eight* delays, Eight* values) {
@@ -102,7 +74,7 @@ void batch(Indices program, const Eight* costs, const Eight* delays, Eight* valu
   if (kKernel == Kernel::Avx512) return batch_avx512(program, costs, delays, values);
   if (kKernel == Kernel::Avx2) return batch_avx2(program, costs, delays, values);
 #endif
-  batch_portable(program, costs, delays, values);
+  batch_of(program, costs, delays, values);
 }
 
 template <class Lanes>
