@@ -88,7 +88,7 @@ class RankReplay {
     for (const int s : lowering_.stages_of_rank(rank_)) {
       const StageInfo& info = lowering_.stage(s);
       for (int u = info.first_unit; u < info.end_unit; ++u)
-        for (const ParameterUse& use : lowering_.unit(info, u).parameters)
+        for (const ParameterUse& use : info.unit(u).parameters)
           if (seen.insert(use.tensor).second) visit(use);
     }
   }
@@ -122,17 +122,16 @@ class RankReplay {
   }
 
   std::vector<Part> parts_of(const StageInfo& info) const {
-    const std::vector<int> starts = recompute_groups(lowering_.workload(info), info.first_unit, info.end_unit, Recompute::None);
+    const std::vector<int> starts = recompute_groups(*info.cost, info.first_unit, info.end_unit, Recompute::None);
     std::vector<Part> parts;
     for (std::size_t k = 0; k < starts.size(); ++k)
-      parts.push_back(
-          {starts[k], k + 1 < starts.size() ? starts[k + 1] : info.end_unit, !lowering_.unit(info, starts[k]).block.empty()});
+      parts.push_back({starts[k], k + 1 < starts.size() ? starts[k + 1] : info.end_unit, !info.unit(starts[k]).block.empty()});
     return parts;
   }
 
   bool recomputes(const StageInfo& info, int u) const {
-    const UnitCost& unit = lowering_.unit(info, u);
-    const int until = recompute_end(lowering_.workload(info), info.first_unit, info.end_unit, info.recompute_first);
+    const UnitCost& unit = info.unit(u);
+    const int until = recompute_end(*info.cost, info.first_unit, info.end_unit, info.recompute_first);
     return info.recompute == Recompute::Full && u < until && !unit.block.empty() && unit.recomputes;
   }
 
@@ -142,7 +141,7 @@ class RankReplay {
         const auto key = Tensors::key(space, step.tensor);
         if (step.kind == AllocationStep::Kind::Take)
           tensors_.take(key, static_cast<double>(step.bytes));
-        else if (info.outputs > Bytes(0) && tensors_.bytes(key) == lowering_.unit(info, u).logits.base())
+        else if (info.outputs > Bytes(0) && tensors_.bytes(key) == info.unit(u).logits.base())
           tensors_.rename(key, Tensors::key(Space::Outputs, space));
         else
           tensors_.give(key);
@@ -248,7 +247,7 @@ class RankReplay {
   void make_gradient(const StageInfo& info, int u, const AllocationStep& step) {
     if (sharding_.active())
       return tensors_.add_to(Tensors::key(Space::NewGradient, step.tensor), static_cast<double>(step.bytes));
-    for (const ParameterUse& use : lowering_.unit(info, u).parameters)
+    for (const ParameterUse& use : info.unit(u).parameters)
       if (use.tensor == step.tensor)
         tensors_.add_to(Tensors::key(Space::Gradients, step.tensor), static_cast<double>(use.elements) * bytes_of(use).gradient);
   }

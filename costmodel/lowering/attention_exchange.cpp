@@ -39,16 +39,16 @@ std::vector<AttentionBytes> bytes_of_units(const Lowering& lowering) {
   return units;
 }
 
-int attentions_of(const Lowering& lowering, const StageInfo& info) {
+int attentions_of(const StageInfo& info) {
   int count = 0;
-  for (int u = info.first_unit; u < info.end_unit; ++u) count += lowering.unit(info, u).causal_attention ? 1 : 0;
+  for (int u = info.first_unit; u < info.end_unit; ++u) count += info.unit(u).causal_attention ? 1 : 0;
   return count;
 }
 
 // Where the first `count` attentions of a stage end.
-int end_of_attentions(const Lowering& lowering, const StageInfo& info, int count) {
+int end_of_attentions(const StageInfo& info, int count) {
   int unit = info.first_unit;
-  for (; count > 0 && unit < info.end_unit; ++unit) count -= lowering.unit(info, unit).causal_attention ? 1 : 0;
+  for (; count > 0 && unit < info.end_unit; ++unit) count -= info.unit(unit).causal_attention ? 1 : 0;
   return unit;
 }
 
@@ -112,8 +112,8 @@ void make_attention_exchange(Lowering& lowering) {
     for (const Action& action : row)
       if (const SharedAttention* shared = attention.shared.of(action)) {
         const StageInfo& info = lowering.stage(action.stage);
-        const int both = std::min(attentions_of(lowering, info), attentions_of(lowering, lowering.stage(shared->pass.stage)));
-        attention.moved[at(action.stage)][at(action.split)] = {shared->slices, end_of_attentions(lowering, info, both)};
+        const int both = std::min(attentions_of(info), attentions_of(lowering.stage(shared->pass.stage)));
+        attention.moved[at(action.stage)][at(action.split)] = {shared->slices, end_of_attentions(info, both)};
       }
 }
 

@@ -186,10 +186,7 @@ std::int32_t add_atomic_program(Lowering& lowering, const std::vector<std::int32
     program.steps += member.steps;
     program.breakdown = program.breakdown + member.breakdown;
   }
-  measure_alone(graph, program);
-  graph.programs.push_back(program);
-  lowering.member_ends.resize(graph.programs.size());
-  return static_cast<std::int32_t>(graph.programs.size()) - 1;
+  return lowering.add(program);
 }
 
 }  // namespace

@@ -42,38 +42,36 @@ HostTraffic::HostTraffic(Lowering& lowering, int rank)
   last_pass_.assign(turns_.size(), -1);
 }
 
-std::int32_t HostTraffic::copy(const Action& action, bool away, Bytes bytes, std::int32_t after) {
-  const Cluster& cluster = lowering_.scenario.cluster;
-  const int device = lowering_.device(rank_);
+std::int32_t HostTraffic::copy(const Action& action, bool away, Bytes bytes, std::int32_t after, Lane lane) {
   const auto [known, is_new] = programs_.try_emplace({bytes.base(), away}, -1);
-  if (is_new) {
-    const Bandwidth rate = host_copy_bandwidth(cluster, device, away);
-    if (rate <= Bandwidth(0))
-      throw fault_at(lowering_.scenario, turns_.empty() ? "schedule" : "offload",
-                     fmt::format("device '{}' has no copy_bandwidth, which {} needs", cluster.type_of(device).name,
-                                 turns_.empty() ? "a schedule that leaves activations in the host's memory"
-                                                : "a model whose weights lie in the host's memory"),
-                     "state it in the device file");
-    known->second = add_plain_program(lowering_.graph, bytes / rate, {});
-  }
+  if (is_new) known->second = lowering_.add_plain_program(bytes / rate_of(action, away), {});
   Task task;
   task.kind = away ? TaskKind::Offload : TaskKind::Reload;
-  task.lane = away ? Lane::Data : Lane::Copy;
+  task.lane = lane;
   task.action = action;
-  task.rank = rank_;
   task.program = known->second;
   (away ? task.give : task.take) = bytes;
-  lowering_.graph.tasks.push_back(task);
-  lowering_.after.push_back({after, -1, -1});
-  return static_cast<std::int32_t>(lowering_.graph.tasks.size()) - 1;
+  return lowering_.add(rank_, task, after);
+}
+
+Bandwidth HostTraffic::rate_of(const Action& action, bool away) const {
+  const Cluster& cluster = lowering_.scenario.cluster;
+  const int device = lowering_.device(rank_);
+  const Bandwidth rate = host_copy_bandwidth(cluster, device, away);
+  if (rate > Bandwidth(0)) return rate;
+  const std::string none = fmt::format("device '{}' has no copy_bandwidth, which ", cluster.type_of(device).name);
+  if (!any()) throw InputError(none + to_text(action) + " needs");
+  throw fault_at(lowering_.scenario, turns_.empty() ? "schedule" : "offload",
+                 none + (turns_.empty() ? "a schedule that leaves activations in the host's memory needs"
+                                        : "a model whose weights lie in the host's memory needs"),
+                 "state it in the device file");
 }
 
 const HostTraffic::Weights& HostTraffic::weights_of(int stage) {
   const auto [known, is_new] = weights_.try_emplace(stage);
   if (is_new) {
     const HeldParameters held = held_parameters(lowering_, {stage});
-    known->second = {weight_size(lowering_, held.others) + weight_size(lowering_, held.experts),
-                     gradient_size(lowering_, held.others) + gradient_size(lowering_, held.experts)};
+    known->second = {weight_size(lowering_, held), gradient_size(lowering_, held)};
   }
   return known->second;
 }
@@ -97,7 +95,7 @@ void HostTraffic::bring_weights(std::size_t turn, std::size_t pieces) {
     Action action;
     action.kind = ActionKind::Unshard;
     action.stage = of.stage;
-    last_piece_[turn] = copy(action, false, Bytes(size(made + 1) - size(made)), room);
+    last_piece_[turn] = copy(action, false, Bytes(size(made + 1) - size(made)), room, Lane::Copy);
   }
 }
 
@@ -123,7 +121,7 @@ void HostTraffic::bring_activation(std::size_t position, std::int32_t after) {
   Action action = row_[position];
   action.kind = ActionKind::Reload;
   if (const Bytes bytes = parked(row_[position]); bytes > Bytes(0)) {
-    brought_[position] = copy(action, false, bytes, after);
+    brought_[position] = copy(action, false, bytes, after, Lane::Copy);
     // From all stages whose forwards left it; the transfers' file adds them when all ranks have their tasks.
     lowering_.taken_from_host.push_back(brought_[position]);
   }
@@ -165,7 +163,8 @@ void HostTraffic::after(std::size_t position, std::int32_t pass) {
     Action away = action;
     away.kind = ActionKind::Offload;
     if (const Bytes bytes = parked(action); bytes > Bytes(0))
-      lowering_.task_of(PassSlot::Parked, action.stage, action.microbatch, action.split) = copy(away, true, bytes, pass);
+      lowering_.task_of(PassSlot::Parked, action.stage, action.microbatch, action.split) =
+          copy(away, true, bytes, pass, Lane::Data);
   }
   if (turns_.empty()) return;
   const WeightTurn& turn = turns_[turn_];
@@ -183,7 +182,7 @@ void HostTraffic::after(std::size_t position, std::int32_t pass) {
   Action away;
   away.kind = ActionKind::Offload;
   away.stage = action.stage;
-  const std::int32_t gone = copy(away, true, held.gradients, pass);
+  const std::int32_t gone = copy(away, true, held.gradients, pass, Lane::Data);
   lowering_.last_gradients.resize(static_cast<std::size_t>(lowering_.plan.pipeline), -1);
   lowering_.last_gradients[rank_] = gone;
 }

@@ -25,13 +25,15 @@ class HostTraffic {
   void before(std::size_t position, std::int32_t pass_before);
   // `pass` is the task of the pass at this position.
   void after(std::size_t position, std::int32_t pass);
+  // A copy, behind a task (-1: none), which `action` states or names.
+  std::int32_t copy(const Action& action, bool away, Bytes bytes, std::int32_t after, Lane lane);
 
  private:
   struct Weights {
     Bytes weights{0}, gradients{0};
   };
 
-  std::int32_t copy(const Action& action, bool away, Bytes bytes, std::int32_t after);
+  Bandwidth rate_of(const Action& action, bool away) const;
   const Weights& weights_of(int stage);
   Bytes parked(const Action& action) const;
   void bring_weights(std::size_t turn, std::size_t pieces);

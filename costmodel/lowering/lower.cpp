@@ -80,20 +80,11 @@ void make_stages(Lowering& lowering) {
   make_attention_exchange(lowering);
 }
 
-StageInfo stage_of_slice(const Lowering& lowering, const StageInfo& info, int slice) {
-  StageInfo stage;
+StageUnits stage_of_slice(const Lowering& lowering, const StageInfo& info, int slice) {
+  StageUnits stage = info;
   const LengthSite& at_length = info.lengths[at(lowering.length_of_slice(slice))];
-  stage.rank = info.rank;
   stage.site = at_length.site;
   stage.cost = at_length.cost;
-  stage.first_unit = info.first_unit;
-  stage.end_unit = info.end_unit;
-  stage.recompute = info.recompute;
-  stage.recompute_first = info.recompute_first;
-  stage.recompute_apart = info.recompute_apart;
-  stage.weight_apart = info.weight_apart;
-  stage.trains = info.trains;
-  stage.parts = info.parts;
   if (const int splits = lowering.plan.schedule.splits; lowering.attention.any() && slice >= splits)
     stage.moved = lowering.attention.moved[at(&info - lowering.stages.data())][at(slice - splits)];
   return stage;
@@ -103,7 +94,7 @@ namespace {
 
 void check_split_backward(const Lowering& lowering) {
   for (const StageInfo& info : lowering.stages)
-    if (info.weight_apart && !lowering.workload(info).split_backward)
+    if (info.weight_apart && !info.cost->split_backward)
       throw fault_at(
           lowering.scenario, "schedule",
           fmt::format("schedule '{}' runs input gradients and weight gradients apart, but the layers give only "

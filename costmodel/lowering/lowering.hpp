@@ -64,18 +64,33 @@ struct LengthSite {
   const WorkloadCost* cost = nullptr;
 };
 
-// A stage on its device: its units, costs and passes. Slices number what the passes of a kind differ in: the slices of the
-// sequence (one without splits), for each length of microbatches; or those that share their attention behind those that do not.
-struct StageInfo {
+// A stage on its device: its units and their costs.
+struct StageUnits {
   int rank = 0;
   int site = 0;
   const WorkloadCost* cost = nullptr;  // of the site, for the longest microbatches
   int first_unit = 0, end_unit = 0;
   Recompute recompute = Recompute::None;
-  int recompute_first = 0;            // number of blocks, from its first, to which the mode applies; 0 = all
-  bool recompute_apart = false;       // the schedule has R actions for this stage
-  bool weight_apart = false;          // the schedule splits its backward into I and W
-  MovedKeys moved{};                  // of a stage for one slice
+  int recompute_first = 0;       // number of blocks, from its first, to which the mode applies; 0 = all
+  bool recompute_apart = false;  // the schedule has R actions for this stage
+  bool weight_apart = false;     // the schedule splits its backward into I and W
+  MovedKeys moved{};             // for one slice
+  // Gradients that are reduced while their backward runs, in the order in which it makes them; empty: reduced as a whole
+  // afterwards.
+  std::vector<BucketTrain> trains{};
+  std::vector<GatheredPart> parts{};  // ascending; empty if no pass waits for parameters block by block
+
+  const UnitCost& unit(int index) const { return cost->units[static_cast<std::size_t>(index)]; }
+  int groups() const {
+    int count = 0;
+    for (const GatheredPart& part : parts) count = std::max(count, part.group + 1);
+    return count;
+  }
+};
+
+// With its passes. Slices number what the passes of a kind differ in: the slices of the sequence (one without splits), for each
+// length of microbatches; or those that share their attention behind those that do not.
+struct StageInfo : StageUnits {
   std::vector<LengthSite> lengths{};  // of each length; the first is `site`
   int first_microbatch = 0;           // of the step: each forward path numbers its own from 0, and they follow one another
   // Per slice, by ActionKind F, I, W, B, R. A program is -1 if the schedule lacks the pass.
@@ -84,20 +99,9 @@ struct StageInfo {
   Bytes outputs{0};         // of a forward, which stay to the end of the step
   Bytes late_gradients{0};  // that the first backward allocates
   GatheredBlocks gathered{};
-  // Gradients that are reduced while their backward runs, in the order in which it makes them; empty: reduced as a whole
-  // afterwards. train_points holds, per slice and pass, the point at which each train is ready: an index into TaskGraph::points,
-  // -1 = at the end.
-  std::vector<BucketTrain> trains{};
+  // Per slice and pass: the point at which each train is ready, an index into TaskGraph::points (-1 = at the end), and its parts.
   std::vector<std::array<std::vector<std::int32_t>, 5>> train_points{};
-  // Ascending; empty if no pass waits for parameters block by block. pass_parts: per slice and pass.
-  std::vector<GatheredPart> parts{};
   std::vector<std::array<PassParts, 5>> pass_parts{};
-
-  int groups() const {
-    int count = 0;
-    for (const GatheredPart& part : parts) count = std::max(count, part.group + 1);
-    return count;
-  }
 };
 
 // The data flow from one stage to another, of the longest microbatches, with its links.
@@ -209,8 +213,21 @@ struct Lowering {
   const std::vector<int>& stages_of_rank(int rank) const { return rank_stages[rank]; }
   StageInfo& stage(int index) { return stages[index]; }
   const StageInfo& stage(int index) const { return stages[index]; }
-  const WorkloadCost& workload(const StageInfo& info) const { return *info.cost; }
-  const UnitCost& unit(const StageInfo& info, int index) const { return workload(info).units[index]; }
+
+  // Appends a task of a rank, which waits for another one in addition to what its kind implies (-1: for none), or for a point
+  // inside that. Returns its number.
+  std::int32_t add(int rank, const Task& task, std::int32_t waits_for, std::int32_t point = -1);
+  std::int32_t add_collective(int rank, ActionKind kind, int stage, std::int32_t flow, std::int32_t waits_for,
+                              std::int32_t point = -1);
+  // Returns its number, as the next ones do.
+  std::int32_t add_flow(const CollectiveCost& cost, Among among = Among::Data);
+  // Of all ranks of the pipeline.
+  std::int32_t add_pipeline_flow(CollectiveKind kind, Bytes bytes);
+  std::vector<std::int32_t> all_ranks() const;
+  // Measures the program on idle links.
+  std::int32_t add(Program program);
+  // A program of one compute step.
+  std::int32_t add_plain_program(Duration time, const Breakdown& breakdown);
 };
 
 inline std::size_t index_of(ActionKind pass) { return static_cast<std::size_t>(pass); }
@@ -218,7 +235,7 @@ inline std::size_t index_of(ActionKind pass) { return static_cast<std::size_t>(p
 // lower.cpp: fills Lowering::stages and rank_stages from the plan.
 void make_stages(Lowering& lowering);
 // The stage for a slice's length, without its passes.
-StageInfo stage_of_slice(const Lowering& lowering, const StageInfo& info, int slice);
+StageUnits stage_of_slice(const Lowering& lowering, const StageInfo& info, int slice);
 
 // programs.cpp: fills TaskGraph::flows, steps and programs, and StageInfo::program, for the passes and groups of the schedule.
 void make_programs(Lowering& lowering);
@@ -227,8 +244,6 @@ void add_collective_flows(Lowering& lowering, const std::vector<CollectiveCost>&
 // A slice's share of the attention core's work, or of its scores. `moved`: MovedKeys::slices.
 double attention_share(const Lowering& lowering, const UnitCost& unit, int slice, int moved);
 double score_share(const Lowering& lowering, const UnitCost& unit, int slice);
-// Adds a program of one compute step.
-std::int32_t add_plain_program(TaskGraph& graph, Duration time, const Breakdown& breakdown);
 
 // Share of its time that compute loses while a collective runs.
 inline double overlap_loss(const LoweringCosts& costs, int site) { return costs.overlap_slowdown(Duration(1), site).base(); }
@@ -301,9 +316,27 @@ HeldParameters held_parameters(const Lowering& lowering, const std::vector<int>&
 // parameter.
 HeldParameters summed_parameters(const Lowering& lowering, int rank);
 Bytes gradient_size(const Lowering& lowering, const ParameterSums& sums);
-// Parameters of one group of a stage's parts.
-HeldParameters group_parameters(const Lowering& lowering, const StageInfo& info, int group);
+inline Bytes gradient_size(const Lowering& lowering, const HeldParameters& held) {
+  return gradient_size(lowering, held.others) + gradient_size(lowering, held.experts);
+}
 Bytes weight_size(const Lowering& lowering, const ParameterSums& sums);
+inline Bytes weight_size(const Lowering& lowering, const HeldParameters& held) {
+  return weight_size(lowering, held.others) + weight_size(lowering, held.experts);
+}
+// Calls visit(use, unit) for each use of a parameter by units [first, end) of a stage that is the first.
+template <class Visit>
+void each_first_use(const StageUnits& stage, int first, int end, FirstUses& is_first, Visit visit) {
+  for (int u = first; u < end; ++u)
+    for (const ParameterUse& use : stage.unit(u).parameters)
+      if (is_first(use, u)) visit(use, u);
+}
+// In several stages.
+template <class Visit>
+void each_first_use(const Lowering& lowering, const std::vector<int>& stages, Visit visit) {
+  FirstUses is_first;
+  for (const int s : stages)
+    each_first_use(lowering.stage(s), lowering.stage(s).first_unit, lowering.stage(s).end_unit, is_first, visit);
+}
 
 // pass_parts.cpp: fills StageInfo::pass_parts of a stage, once its exchanges are known.
 void add_part_programs(Lowering& lowering, int stage, const RankReductions& reductions);

@@ -126,14 +126,10 @@ class MatrixExchange {
 MatrixStep matrix_step(const Lowering& lowering, int rank) {
   MatrixStep step;
   std::vector<const MatrixUse*> others, experts;
-  FirstUses is_first;
   const std::vector<int>& stages = lowering.stages_of_rank(rank);
-  for (const int s : stages) {
-    const StageInfo& info = lowering.stage(s);
-    for (int u = info.first_unit; u < info.end_unit; ++u)
-      for (const ParameterUse& use : lowering.unit(info, u).parameters)
-        if (use.matrices.count > 0 && is_first(use, u)) (use.experts ? experts : others).push_back(&use.matrices);
-  }
+  each_first_use(lowering, stages, [&](const ParameterUse& use, int) {
+    if (use.matrices.count > 0) (use.experts ? experts : others).push_back(&use.matrices);
+  });
   if (others.empty() && experts.empty()) return step;
   const MatrixSharding sharding =
       lowering.plan.exchanges() ? matrix_sharding(lowering.scenario, lowering.zero()) : MatrixSharding::Replicated;

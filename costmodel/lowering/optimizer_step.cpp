@@ -57,11 +57,6 @@ Duration streams_of_step(const Lowering& lowering, int rank, const HeldParameter
   return std::max(Duration(std::max(down, up)) - update, Duration(0));
 }
 
-// The whole model: of the first chain's stages.
-HeldParameters held_of_chain(const Lowering& lowering) {
-  return held_parameters(lowering, lowering.plan.schedule.chains.front());
-}
-
 }  // namespace
 
 Bandwidth stream_rate(const Lowering& lowering, int rank, bool away) {
@@ -87,14 +82,13 @@ std::int32_t add_optimizer_program(Lowering& lowering, int rank) {
   const std::vector<int>& stages = lowering.stages_of_rank(rank);
   const int type = stages.empty() ? 0 : lowering.stage(stages.front()).site;
   const bool streams = streams_weights(lowering.scenario, lowering.plan);  // each parameter once, wherever its stages run
-  const HeldParameters held = streams ? held_of_chain(lowering) : held_parameters(lowering, stages);
+  const HeldParameters held =
+      streams ? held_parameters(lowering, lowering.plan.schedule.chains.front()) : held_parameters(lowering, stages);
   const int sharing = streams ? lowering.plan.pipeline : 1;  // the host steps them; a rank waits for its share
   Duration measured(0);
-  for (const int s : stages) {
-    const StageInfo& info = lowering.stage(s);
-    if (held.matrix_elements() == 0)
-      for (int u = info.first_unit; u < info.end_unit; ++u) measured += lowering.unit(info, u).optimizer;
-  }
+  for (const int s : stages)
+    for (int u = lowering.stage(s).first_unit; u < lowering.stage(s).end_unit && held.matrix_elements() == 0; ++u)
+      measured += lowering.stage(s).unit(u).optimizer;
   if (sharing > 1 && held.matrix_elements() > 0)
     throw fault_at(
         lowering.scenario, "optimizer",
@@ -109,8 +103,7 @@ std::int32_t add_optimizer_program(Lowering& lowering, int rank) {
     cost = cost + lowering.costs.expert_optimizer(experts / sharing, of_experts / sharing, type);
   if (held.matrix_elements() > 0)
     cost = cost + lowering.costs.around_update(held.others, held.experts, type) + matrix_step(lowering, rank).cost;
-  const std::int32_t made = add_plain_program(
-      lowering.graph,
+  const std::int32_t made = lowering.add_plain_program(
       cost.total + measured / sharing + copies_of_step(lowering, rank, held) + streams_of_step(lowering, rank, held, cost.total),
       cost);
   Program& program = lowering.graph.programs[made];

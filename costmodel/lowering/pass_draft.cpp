@@ -34,13 +34,13 @@ double slice_share(const Lowering& lowering, const UnitCost& unit, const PassCos
 
 class PassBuilder {
  public:
-  PassBuilder(const Lowering& lowering, const StageInfo& info, int slice, ActionKind kind)
+  PassBuilder(const Lowering& lowering, const StageUnits& info, int slice, ActionKind kind)
       : lowering_(lowering),
         trains_(info.trains),
         first_flow_(lowering.flow_of_collective.at(info.site)),
         slice_(slice),
         kind_(kind),
-        units_(lowering.workload(info).units.data()),
+        units_(info.cost->units.data()),
         moved_(info.moved) {
     draft_.site = info.site;
     if (has_parts(lowering, kind)) parts_ = &info.parts;
@@ -147,11 +147,11 @@ const PassCost* recompute_cost(const UnitCost& unit, Recompute mode) {
 }
 
 // What a pass is made of, for the copies behind it.
-struct PassWork {
+struct PassContents {
   bool forward = false, input = false, weight = false;
 };
 
-Duration work_of(const UnitCost& unit, Recompute mode, PassWork parts) {
+Duration work_of(const UnitCost& unit, Recompute mode, PassContents parts) {
   if (parts.forward) return unit.forward.breakdown.total;
   const PassCost* again = parts.input ? recompute_cost(unit, mode) : nullptr;
   const Duration before = again != nullptr ? again->breakdown.total : Duration(0);
@@ -162,8 +162,8 @@ Duration work_of(const UnitCost& unit, Recompute mode, PassWork parts) {
 
 // By which the copies of a unit's block outlast the block's work, over its units: a forward sends what is kept away, a backward
 // fetches it, and sums of gradients come and go again. Both directions run at once, on all devices of the plan at the same time.
-double waits_for_copies(const Lowering& lowering, const StageInfo& info, int u, Recompute mode, PassWork parts) {
-  const std::vector<UnitCost>& units = lowering.workload(info).units;
+double waits_for_copies(const Lowering& lowering, const StageUnits& info, int u, Recompute mode, PassContents parts) {
+  const std::vector<UnitCost>& units = info.cost->units;
   const auto leaves = [&](const UnitCost& unit) { return unit.streams != Streamed::None || unit.streamed_gradients > Bytes(0); };
   if (!leaves(units[at(u)])) return 0;
   const std::string& block = units[at(u)].block;
@@ -190,40 +190,6 @@ AttentionWork attention_again(const Lowering& lowering, Recompute mode) {
   return mode == Recompute::Selective && !runs ? AttentionWork::None : AttentionWork::Forward;
 }
 
-// Calls visit(first, end) for what the stage's backward makes again together, from the last to the first.
-template <class Visit>
-void groups_backwards(const Lowering& lowering, const StageInfo& info, Recompute mode, Visit visit) {
-  const std::vector<int> groups = recompute_groups(lowering.workload(info), info.first_unit, info.end_unit, mode);
-  int end = info.end_unit;
-  for (auto first = groups.rbegin(); first != groups.rend(); ++first) {
-    visit(*first, end);
-    end = *first;
-  }
-}
-
-// The recompute of unit `u` by the stage.
-class Again {
- public:
-  Again(const Lowering& lowering, const StageInfo& info, Recompute mode)
-      : lowering_(lowering),
-        info_(info),
-        mode_(mode),
-        end_(recompute_end(lowering.workload(info), info.first_unit, info.end_unit, info.recompute_first)),
-        attention_(attention_again(lowering, mode)) {}
-  void add(int u, PassBuilder& builder) const {
-    const UnitCost& unit = lowering_.unit(info_, u);
-    if (const PassCost* again = recompute_cost(unit, recompute_of_unit(u, end_, mode_)))
-      builder.add(unit, *again, attention_, true);
-  }
-
- private:
-  const Lowering& lowering_;
-  const StageInfo& info_;
-  Recompute mode_;
-  int end_;
-  AttentionWork attention_;
-};
-
 }  // namespace
 
 double score_share(const Lowering& lowering, const UnitCost& unit, int slice) {
@@ -239,70 +205,51 @@ double attention_share(const Lowering& lowering, const UnitCost& unit, int slice
   return score_share(lowering, unit, slice) + moved / (splits * splits);
 }
 
-PassDraft draft_forward(const Lowering& lowering, const StageInfo& info, int slice) {
-  PassBuilder builder(lowering, info, slice, ActionKind::F);
-  const int recomputed = recompute_end(lowering.workload(info), info.first_unit, info.end_unit, info.recompute_first);
-  for (int u = info.first_unit; u < info.end_unit; ++u) {
-    const UnitCost& unit = lowering.unit(info, u);
-    builder.add(unit, unit.forward, AttentionWork::Forward, true);
-    const Recompute own = recompute_of_unit(u, recomputed, info.recompute);
-    builder.add_copies(unit, waits_for_copies(lowering, info, u, own, {.forward = true}));
-    builder.unit_done(u, true);
-  }
-  return builder.take();
-}
-
-PassDraft draft_weight(const Lowering& lowering, const StageInfo& info, int slice) {
-  PassBuilder builder(lowering, info, slice, ActionKind::W);
-  for (int u = info.end_unit - 1; u >= info.first_unit; --u) {
-    const UnitCost& unit = lowering.unit(info, u);
-    builder.add(unit, unit.weight_gradient, AttentionWork::None, true, true);
-    builder.add_accumulation(unit);
-    builder.add_copies(unit, waits_for_copies(lowering, info, u, info.recompute, {.weight = true}));
-    builder.gradients_made(u);
-    builder.unit_done(u, false);
-  }
-  return builder.take();
-}
-
-PassDraft draft_recompute(const Lowering& lowering, const StageInfo& info, Recompute mode, int slice) {
-  PassBuilder builder(lowering, info, slice, ActionKind::R);
-  const Again again(lowering, info, mode);
-  for (int u = info.first_unit; u < info.end_unit; ++u) {
-    again.add(u, builder);
-    builder.unit_done(u, true);
-  }
-  return builder.take();
-}
-
-PassDraft draft_backward(const Lowering& lowering, const StageInfo& info, bool with_weight, int slice) {
-  PassBuilder builder(lowering, info, slice, with_weight ? ActionKind::B : ActionKind::I);
-  const Recompute mode = info.recompute_apart ? Recompute::None : info.recompute;
-  const auto add_weight_behind = [&](const UnitCost& unit) {
-    builder.add(unit, unit.weight_gradient, AttentionWork::None, true, true);
-    builder.add_accumulation(unit);
-    const auto& pieces = unit.input_gradient.pieces;
-    if (std::any_of(pieces.begin(), pieces.end(), [](const Piece& piece) { return piece.hidden_behind_next; })) builder.close();
+PassDraft draft_pass(const Lowering& lowering, const StageUnits& info, ActionKind kind, int slice) {
+  PassBuilder builder(lowering, info, slice, kind);
+  const PassContents work{kind == ActionKind::F, kind == ActionKind::B || kind == ActionKind::I,
+                          kind == ActionKind::B || kind == ActionKind::W};
+  const bool forwards = kind == ActionKind::F || kind == ActionKind::R;
+  const Recompute mode = forwards ? info.recompute : work.input && !info.recompute_apart ? info.recompute : Recompute::None;
+  const int recomputed = recompute_end(*info.cost, info.first_unit, info.end_unit, info.recompute_first);
+  const AttentionWork attention = attention_again(lowering, mode);
+  const auto again = [&](int u) {
+    if (const PassCost* cost = recompute_cost(info.unit(u), recompute_of_unit(u, recomputed, mode)))
+      builder.add(info.unit(u), *cost, attention, true);
   };
-  const Again again(lowering, info, mode);
-  const int recomputed = recompute_end(lowering.workload(info), info.first_unit, info.end_unit, info.recompute_first);
-  groups_backwards(lowering, info, mode, [&](int first, int end) {
-    for (int u = first; u < end; ++u) again.add(u, builder);
-    for (int u = end - 1; u >= first; --u) {
-      const UnitCost& unit = lowering.unit(info, u);
-      if (with_weight && unit.backward) {
-        builder.add(unit, *unit.backward, AttentionWork::Backward, true);
+  const auto run = [&](int u) {
+    const UnitCost& unit = info.unit(u);
+    if (work.forward) builder.add(unit, unit.forward, AttentionWork::Forward, true);
+    if (kind == ActionKind::R) again(u);
+    if (work.input && work.weight && unit.backward) {
+      builder.add(unit, *unit.backward, AttentionWork::Backward, true);
+      builder.add_accumulation(unit);
+    } else {
+      if (work.input) builder.add(unit, unit.input_gradient, AttentionWork::Backward, work.weight);
+      if (work.weight) {
+        builder.add(unit, unit.weight_gradient, AttentionWork::None, true, true);
         builder.add_accumulation(unit);
-      } else {
-        builder.add(unit, unit.input_gradient, AttentionWork::Backward, with_weight);
-        if (with_weight) add_weight_behind(unit);
       }
-      const Recompute own = recompute_of_unit(u, recomputed, info.recompute);
-      builder.add_copies(unit, waits_for_copies(lowering, info, u, own, {.input = true, .weight = with_weight}));
-      if (with_weight) builder.gradients_made(u);
-      builder.unit_done(u, false);
+      const auto& pieces = unit.input_gradient.pieces;
+      if (work.input && work.weight &&
+          std::any_of(pieces.begin(), pieces.end(), [](const Piece& piece) { return piece.hidden_behind_next; }))
+        builder.close();
     }
-  });
+    const Recompute own = recompute_of_unit(u, recomputed, info.recompute);
+    if (kind != ActionKind::R) builder.add_copies(unit, waits_for_copies(lowering, info, u, own, work));
+    if (work.weight) builder.gradients_made(u);
+    builder.unit_done(u, forwards);
+  };
+  if (forwards)
+    for (int u = info.first_unit; u < info.end_unit; ++u) run(u);
+  // What the backward makes again together, from the last to the first.
+  const std::vector<int> groups =
+      forwards ? std::vector<int>{} : recompute_groups(*info.cost, info.first_unit, info.end_unit, mode);
+  int end = info.end_unit;
+  for (auto first = groups.rbegin(); first != groups.rend(); end = *first++) {
+    for (int u = *first; u < end; ++u) again(u);
+    for (int u = end - 1; u >= *first; --u) run(u);
+  }
   return builder.take();
 }
 

@@ -11,12 +11,9 @@
 namespace panpipe {
 
 // --- pass_draft.cpp: pieces of passes ---
-// For one slice of the sequence, from 0; without splits the whole is slice 0.
-PassDraft draft_forward(const Lowering& lowering, const StageInfo& info, int slice);
-PassDraft draft_weight(const Lowering& lowering, const StageInfo& info, int slice);
-PassDraft draft_recompute(const Lowering& lowering, const StageInfo& info, Recompute mode, int slice);
-// Goes through the blocks from the last: runs a block's forward again if the plan recomputes it, then its units' gradients.
-PassDraft draft_backward(const Lowering& lowering, const StageInfo& info, bool with_weight, int slice);
+// Of an F, I, W, B or R of the stage, for one slice of the sequence, from 0; without splits the whole is slice 0. A backward goes
+// through the blocks from the last: it runs a block's forward again if the plan recomputes it, then its units' gradients.
+PassDraft draft_pass(const Lowering& lowering, const StageUnits& info, ActionKind kind, int slice);
 
 // --- pass_steps.cpp: steps of passes ---
 // A collective, or compute. Compute is in seconds, separated by the effects that prolong it.

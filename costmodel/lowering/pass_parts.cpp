@@ -10,11 +10,10 @@ namespace {
 
 bool runs_forwards(ActionKind kind) { return kind == ActionKind::F || kind == ActionKind::R; }
 
-std::vector<GatheredPart> parts_of(const Lowering& lowering, const StageInfo& info) {
-  const std::vector<UnitCost>& units = lowering.workload(info).units;
+std::vector<GatheredPart> parts_of(const StageUnits& info) {
+  const std::vector<UnitCost>& units = info.cost->units;
   const bool blocks = std::any_of(units.begin(), units.end(), [](const UnitCost& unit) { return !unit.block.empty(); });
-  return gathered_parts(info.first_unit, info.end_unit, blocks,
-                        [&](int u) -> const std::string& { return lowering.unit(info, u).block; });
+  return gathered_parts(info.first_unit, info.end_unit, blocks, [&](int u) -> const std::string& { return units[u].block; });
 }
 
 }  // namespace
@@ -22,20 +21,10 @@ std::vector<GatheredPart> parts_of(const Lowering& lowering, const StageInfo& in
 void make_stage_parts(Lowering& lowering) {
   if (!lowering.plan.exchanges() || lowering.whole_reductions) return;
   if (lowering.zero() < 3 && !overlaps_gathers(lowering.scenario.framework, lowering.zero())) return;
-  for (StageInfo& info : lowering.stages) info.parts = parts_of(lowering, info);
+  for (StageInfo& info : lowering.stages) info.parts = parts_of(info);
 }
 
 bool has_parts(const Lowering& lowering, ActionKind kind) { return lowering.zero() >= 3 || kind == ActionKind::F; }
-
-HeldParameters group_parameters(const Lowering& lowering, const StageInfo& info, int group) {
-  HeldParameters held;
-  FirstUses is_first;
-  for (const GatheredPart& part : info.parts)
-    for (int u = part.first_unit; u < part.end_unit && part.group == group; ++u)
-      for (const ParameterUse& use : lowering.unit(info, u).parameters)
-        if (is_first(use, u)) held.add(use);
-  return held;
-}
 
 GatheredBlocks gathered_blocks(const Lowering& lowering, const StageInfo& info) {
   // Parameters of a rank without peers need no gather.
@@ -44,10 +33,10 @@ GatheredBlocks gathered_blocks(const Lowering& lowering, const StageInfo& info) 
   const auto size_of = [&](const HeldParameters& held) {
     return (others ? weight_size(lowering, held.others) : Bytes(0)) + (experts ? weight_size(lowering, held.experts) : Bytes(0));
   };
-  const auto block_of = [&](int u) -> const std::string& { return lowering.unit(info, u).block; };
+  const auto block_of = [&](int u) -> const std::string& { return info.unit(u).block; };
   std::vector<Bytes> sizes, blocks;
   int u = info.first_unit;
-  for (const HeldParameters& held : held_by_block(lowering.workload(info), info.first_unit, info.end_unit)) {
+  for (const HeldParameters& held : held_by_block(*info.cost, info.first_unit, info.end_unit)) {
     sizes.push_back(size_of(held));
     const std::string& block = block_of(u);
     if (!block.empty()) blocks.push_back(sizes.back());
@@ -59,8 +48,7 @@ GatheredBlocks gathered_blocks(const Lowering& lowering, const StageInfo& info) 
   FirstUses is_first;
   if (mixed_precision_in_effect(lowering.scenario.framework, plan) == MixedPrecision::Sharded)
     for (u = info.first_unit; u < info.end_unit; ++u)
-      for (const ParameterUse& use : lowering.unit(info, u).parameters)
-        if (block_of(u).empty() && is_first(use, u)) root.add(use);
+      if (block_of(u).empty()) each_first_use(info, u, u + 1, is_first, [&](const ParameterUse& use, int) { root.add(use); });
   const auto at_once = [](const std::vector<Bytes>& neighbours, std::size_t most) {
     Bytes largest(0);
     for (std::size_t i = 0; i < neighbours.size(); ++i) {

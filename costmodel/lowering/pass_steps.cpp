@@ -358,11 +358,9 @@ std::int32_t add_program(Lowering& lowering, DraftProgram& draft, const PassDraf
   std::vector<ProgramStep> steps;
   set_times(draft, all_of(draft), 1, 1, Rounding::WholeTicks, steps);
   graph.steps.insert(graph.steps.end(), steps.begin(), steps.end());
-  measure_alone(graph, program);
-  graph.programs.push_back(program);
-  lowering.member_ends.resize(graph.programs.size());
+  const std::int32_t made = lowering.add(program);
   lowering.member_ends.back() = draft.ends;
-  return static_cast<std::int32_t>(graph.programs.size()) - 1;
+  return made;
 }
 
 std::int32_t add_part_program(Lowering& lowering, std::int32_t whole, std::int32_t begin, std::int32_t end, Ticks overlap) {
@@ -390,10 +388,7 @@ std::int32_t add_part_program(Lowering& lowering, std::int32_t whole, std::int32
       graph.steps.push_back(step);
     }
   }
-  measure_alone(graph, part);
-  graph.programs.push_back(part);
-  lowering.member_ends.emplace_back();
-  return static_cast<std::int32_t>(graph.programs.size()) - 1;
+  return lowering.add(part);
 }
 
 }  // namespace panpipe

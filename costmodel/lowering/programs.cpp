@@ -79,33 +79,25 @@ void add_message_work(const Lowering& lowering, std::size_t stage, ActionKind ki
 
 void make_stage_programs(Lowering& lowering, std::size_t stage, const std::array<bool, 5>& used, int slice) {
   StageInfo& info = lowering.stages[stage];
-  const StageInfo made = stage_of_slice(lowering, info, slice);
-  const int split = slice % lowering.plan.schedule.splits;
-  const auto finish = [&](ActionKind kind, PassDraft draft) {
+  const StageUnits made = stage_of_slice(lowering, info, slice);
+  const bool all_in_weight = lowering.backward_all_in_weight(static_cast<int>(stage));
+  for (const ActionKind kind : {ActionKind::F, ActionKind::B, ActionKind::R, ActionKind::I, ActionKind::W}) {
+    if (!used[index_of(kind)]) continue;
+    PassDraft draft;
+    draft.site = made.site;
+    if (const auto work = work_of_pass(kind, all_in_weight))
+      draft = draft_pass(lowering, made, *work, slice % lowering.plan.schedule.splits);
     add_message_work(lowering, stage, kind, slice, draft);
     DraftProgram steps = steps_alone(lowering, draft);
     const std::int32_t program = add_program(lowering, steps, draft);
-    const std::vector<std::pair<int, std::int32_t>>& trains = steps.trains;
     lowering.drafts.resize(lowering.graph.programs.size());
     lowering.drafts.back() = std::move(draft);
     info.programs[slice][index_of(kind)] = program;
     info.pass_parts[slice][index_of(kind)].ends = steps.part_ends;
-    if (trains.empty()) return;
-    const std::int32_t count = lowering.graph.programs[program].steps;
-    info.train_points[slice][index_of(kind)] =
-        add_points(lowering.graph, program, steps_of_trains(trains, info.trains.size(), count));
-  };
-  const auto is_used = [&](ActionKind kind) { return used[index_of(kind)]; };
-  // If no stage waits for the input gradient, W is the whole backward.
-  const bool all_in_weight = lowering.backward_all_in_weight(static_cast<int>(stage));
-  if (is_used(ActionKind::F)) finish(ActionKind::F, draft_forward(lowering, made, split));
-  if (is_used(ActionKind::B)) finish(ActionKind::B, draft_backward(lowering, made, true, split));
-  if (is_used(ActionKind::R)) finish(ActionKind::R, draft_recompute(lowering, made, made.recompute, split));
-  PassDraft nothing;
-  nothing.site = made.site;
-  if (is_used(ActionKind::I)) finish(ActionKind::I, all_in_weight ? nothing : draft_backward(lowering, made, false, split));
-  if (is_used(ActionKind::W))
-    finish(ActionKind::W, all_in_weight ? draft_backward(lowering, made, true, split) : draft_weight(lowering, made, split));
+    if (!steps.trains.empty())
+      info.train_points[slice][index_of(kind)] = add_points(
+          lowering.graph, program, steps_of_trains(steps.trains, info.trains.size(), lowering.graph.programs[program].steps));
+  }
 }
 
 }  // namespace
@@ -117,19 +109,24 @@ void add_collective_flows(Lowering& lowering, const std::vector<CollectiveCost>&
     cost.time = cost.latency + wire;
     cost.bytes = Bytes(static_cast<std::int64_t>(static_cast<double>(cost.bytes.base()) * share));
     cost.wire_bytes = Bytes(static_cast<std::int64_t>(static_cast<double>(cost.wire_bytes.base()) * share));
-    lowering.graph.flows.push_back({cost, to_ticks(cost.latency), to_ticks(cost.time) - to_ticks(cost.latency)});
+    lowering.add_flow(cost);
   }
 }
 
-std::int32_t add_plain_program(TaskGraph& graph, Duration time, const Breakdown& breakdown) {
+std::int32_t Lowering::add(Program program) {
+  measure_alone(graph, program);
+  graph.programs.push_back(program);
+  member_ends.resize(graph.programs.size());
+  return static_cast<std::int32_t>(graph.programs.size()) - 1;
+}
+
+std::int32_t Lowering::add_plain_program(Duration time, const Breakdown& breakdown) {
   Program program;
   program.first_step = static_cast<std::int32_t>(graph.steps.size());
   program.steps = 1;
   program.breakdown = breakdown;
   graph.steps.emplace_back().time = to_ticks(time);
-  measure_alone(graph, program);
-  graph.programs.push_back(program);
-  return static_cast<std::int32_t>(graph.programs.size()) - 1;
+  return add(program);
 }
 
 void make_programs(Lowering& lowering) {

@@ -87,10 +87,10 @@ void add_key_gradients(const Lowering& lowering, const StageInfo& info, int slic
 }
 
 // A W that makes a parameter's gradient before it adds it to the sum.
-std::int64_t weight_rise(const Lowering& lowering, const StageInfo& info) {
+std::int64_t weight_rise(const Lowering& lowering, const StageUnits& info) {
   std::int64_t freed = 0, rise = 0;
   for (int u = info.end_unit - 1; u >= info.first_unit; --u) {
-    const UnitCost& unit = lowering.unit(info, u);
+    const UnitCost& unit = info.unit(u);
     std::int64_t largest = 0;
     for (const ParameterUse& use : unit.parameters) largest = std::max(largest, use.elements);
     const double bytes = static_cast<double>(largest) * lowering.costs.gradient_bytes();
@@ -107,7 +107,7 @@ Bytes joined_outputs(const Lowering& lowering, const StageInfo& info) {
   Bytes outputs(0);
   if (!lowering.scenario.framework.joins_pipeline_outputs || lowering.plan.pipeline == 1) return outputs;
   if (!ways_of_stages(lowering.plan.schedule).empty()) return outputs;  // PyTorch's pipelines have no such stages
-  for (int u = info.first_unit; u < info.end_unit; ++u) outputs += lowering.unit(info, u).logits;
+  for (int u = info.first_unit; u < info.end_unit; ++u) outputs += info.unit(u).logits;
   return outputs;
 }
 
@@ -119,7 +119,7 @@ Bytes end_of_step(const Lowering& lowering, const MemoryModel& model, int rank, 
     const StageInfo& info = lowering.stage(s);
     outputs += joined_outputs(lowering, info) * lowering.microbatches_of_step();
     for (int u = info.first_unit; u < info.end_unit; ++u)
-      for (const ParameterUse& use : lowering.unit(info, u).parameters)
+      for (const ParameterUse& use : info.unit(u).parameters)
         if (use.matrices.count == 0) largest = std::max(largest, use.elements);
   }
   const Bytes temporary = whole(model.optimizer_temporary(lowering.costs, lowering.plan, held, largest));
@@ -149,11 +149,11 @@ std::vector<BoundaryBytes> boundaries_by_edge(const Lowering& lowering, int rank
     const StageInfo& info = lowering.stage(s);
     BoundaryBytes& at = boundaries.emplace_back();
     const auto inside = [&](int unit) { return unit >= info.first_unit && unit < info.end_unit; };
-    for (const UnitEdge& edge : lowering.workload(info).edges) {
+    for (const UnitEdge& edge : info.cost->edges) {
       if (inside(edge.to) && !inside(edge.from)) at.in += edge.bytes.base();
       if (inside(edge.from) && !inside(edge.to)) at.out += edge.bytes.base();
     }
-    for (int u = info.first_unit; u < info.end_unit; ++u) at.inputs += lowering.unit(info, u).graph_inputs.base();
+    for (int u = info.first_unit; u < info.end_unit; ++u) at.inputs += info.unit(u).graph_inputs.base();
   }
   return boundaries;
 }
@@ -164,7 +164,7 @@ Bytes bucket_bytes(const Lowering& lowering, const MemoryModel& model, int rank)
   if (!model.copies_to_buckets(lowering.plan))
     return model.buffers_every_edge() ? Bytes(0) : whole(reduction_buckets(lowering.scenario, lowering.plan));
   const HeldParameters summed = summed_parameters(lowering, rank);
-  return gradient_size(lowering, summed.others) + gradient_size(lowering, summed.experts);
+  return gradient_size(lowering, summed);
 }
 
 RankMemory rank_memory(const Lowering& lowering, const MemoryModel& model, int rank) {
@@ -228,10 +228,10 @@ void make_memory(Lowering& lowering) {
     const bool all_in_weight = lowering.backward_all_in_weight(static_cast<int>(stage));
     for (std::size_t slice = 0; slice < info.memory.size(); ++slice) {
       auto& memory = info.memory[slice];
-      const StageInfo made = stage_of_slice(lowering, info, static_cast<int>(slice));
+      const StageUnits made = stage_of_slice(lowering, info, static_cast<int>(slice));
       const SliceBytes bytes(lowering, static_cast<int>(slice) % lowering.plan.schedule.splits);
       const auto sums = [&](Recompute mode) {
-        return model.activations(lowering.workload(made), info.first_unit, info.end_unit, mode, info.recompute_first,
+        return model.activations(*made.cost, info.first_unit, info.end_unit, mode, info.recompute_first,
                                  lowering.costs.temporary_over_before(), bytes);
       };
       const StageActivations kept = sums(info.recompute);

@@ -38,7 +38,7 @@ double ReplayedSharding::shards(bool experts) const {
 }
 
 void ReplayedSharding::add_uses(const StageInfo& info, int unit, Unit& into) const {
-  for (const ParameterUse& use : lowering_.unit(info, unit).parameters)
+  for (const ParameterUse& use : info.unit(unit).parameters)
     if (std::none_of(into.uses.begin(), into.uses.end(), [&](const auto* other) { return other->tensor == use.tensor; }))
       into.uses.push_back(&use);
 }
@@ -53,7 +53,7 @@ ReplayedSharding::Unit ReplayedSharding::of_root(const StageInfo& info) const {
   constexpr int kRoots = -100;
   Unit unit{kRoots - info.first_unit, {}};
   for (int u = info.first_unit; u < info.end_unit; ++u)
-    if (lowering_.unit(info, u).block.empty()) add_uses(info, u, unit);
+    if (info.unit(u).block.empty()) add_uses(info, u, unit);
   return unit;
 }
 

@@ -23,8 +23,8 @@ std::pair<Bytes, Bytes> largest_of_chain(const Lowering& lowering) {
   Bytes weights(0), gradients(0);
   for (const int stage : lowering.plan.schedule.chains.front()) {
     const HeldParameters held = held_parameters(lowering, {stage});
-    weights = std::max(weights, weight_size(lowering, held.others) + weight_size(lowering, held.experts));
-    gradients = std::max(gradients, gradient_size(lowering, held.others) + gradient_size(lowering, held.experts));
+    weights = std::max(weights, weight_size(lowering, held));
+    gradients = std::max(gradients, gradient_size(lowering, held));
   }
   return {weights, gradients};
 }
@@ -59,14 +59,8 @@ RingTraffic::RingTraffic(Lowering& lowering, int rank) : lowering_(lowering), ra
   back_ = forth_;
   if (!lowering.ring_flows.empty()) return;
   const auto [weights, gradients] = largest_of_chain(lowering);
-  std::vector<int> devices;
-  for (int r = 0; r < schedule.ranks; ++r) devices.push_back(lowering.device(r));
-  for (const Bytes bytes : {weights, weights, gradients}) {
-    const CollectiveCost cost = lowering.costs.collective(CollectiveKind::SendReceive, bytes, devices);
-    const Ticks latency = to_ticks(cost.latency);
-    lowering.ring_flows.push_back(static_cast<std::int32_t>(lowering.graph.flows.size()));
-    lowering.graph.flows.push_back({cost, latency, to_ticks(cost.time) - latency});
-  }
+  for (const Bytes bytes : {weights, weights, gradients})
+    lowering.ring_flows.push_back(lowering.add_pipeline_flow(CollectiveKind::SendReceive, bytes));
 }
 
 // Of this rank's chain: the one whose weights the rank has in the nth turn of forwards, or of backwards.
@@ -76,16 +70,7 @@ int RingTraffic::stage_of(bool forward, int nth) const {
 }
 
 std::int32_t RingTraffic::add(Hop hop, ActionKind kind, int stage, std::int32_t after) {
-  Task task;
-  task.kind = TaskKind::Collective;
-  task.lane = Lane::Data;
-  task.rank = rank_;
-  task.action.kind = kind;
-  task.action.stage = stage;
-  task.flow = lowering_.ring_flows[at(hop)];
-  lowering_.graph.tasks.push_back(task);
-  lowering_.after.push_back({after, -1, -1});
-  return static_cast<std::int32_t>(lowering_.graph.tasks.size()) - 1;
+  return lowering_.add_collective(rank_, kind, stage, lowering_.ring_flows[at(hop)], after);
 }
 
 // Begins the turns up to this one. In every turn a rank sends on what it has, whether it computes or not. Its own stage's weights
@@ -121,8 +106,7 @@ void RingTraffic::after(std::size_t position, std::int32_t pass) {
 }
 
 void share_ring_flows(Lowering& lowering) {
-  std::vector<std::int32_t> ranks;
-  for (int rank = 0; rank < lowering.plan.pipeline; ++rank) ranks.push_back(rank);
+  const std::vector<std::int32_t> ranks = lowering.all_ranks();
   const std::vector<std::int32_t> reversed(ranks.rbegin(), ranks.rend());
   for (std::size_t hop = 0; hop < lowering.ring_flows.size(); ++hop)
     lowering.graph.cross_rank_flows.push_back({lowering.ring_flows[hop], hop == RingTraffic::Back ? reversed : ranks});

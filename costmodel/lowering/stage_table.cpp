@@ -86,7 +86,7 @@ void StageTable::draft_units(const Scenario& scenario, const WorkloadCost& workl
     for (auto* part : {&sums.device, &sums.synchronous, &sums.compute, &sums.launches, &sums.host})
       part->assign(static_cast<std::size_t>(units_) + 1, 0.0);
   });
-  StageInfo info;
+  StageUnits info;
   info.site = site_;
   info.cost = &workload;
   const auto put = [&](PassSums& sums, const PassDraft& draft) {
@@ -103,12 +103,12 @@ void StageTable::draft_units(const Scenario& scenario, const WorkloadCost& workl
     if (like(u) != u) continue;
     info.first_unit = u;
     info.end_unit = u + 1;
-    put(forward_, draft_forward(lowering, info, 0));
-    put(weight_, draft_weight(lowering, info, 0));
+    put(forward_, draft_pass(lowering, info, ActionKind::F, 0));
+    put(weight_, draft_pass(lowering, info, ActionKind::W, 0));
     for (const Recompute mode : modes) {
       info.recompute = mode;
-      put(input_[at(mode)], draft_backward(lowering, info, false, 0));
-      put(whole_[at(mode)], draft_backward(lowering, info, true, 0));
+      put(input_[at(mode)], draft_pass(lowering, info, ActionKind::I, 0));
+      put(whole_[at(mode)], draft_pass(lowering, info, ActionKind::B, 0));
     }
   }
 }

@@ -6,7 +6,6 @@
 
 #include "base/error.hpp"
 #include "base/index.hpp"
-#include "costmodel/cluster/host_path.hpp"
 #include "costmodel/lowering/host_traffic.hpp"
 #include "costmodel/lowering/lowering.hpp"
 #include "costmodel/lowering/part_gathers.hpp"
@@ -153,24 +152,11 @@ class RankTasks {
     return whole > begin && whole < ends[part] ? whole - begin : -1;
   }
 
-  std::int32_t add(const Task& task, std::int32_t after, std::int32_t point = -1) {
-    lowering_.graph.tasks.push_back(task);
-    lowering_.graph.tasks.back().rank = rank_;
-    lowering_.after.push_back({after, -1, point});
-    return static_cast<std::int32_t>(lowering_.graph.tasks.size()) - 1;
-  }
+  std::int32_t add(const Task& task, std::int32_t after) { return lowering_.add(rank_, task, after); }
 
   std::int32_t add_collective(ActionKind kind, int stage, std::int32_t flow, std::int32_t after, std::int32_t point = -1) {
-    if (flow < 0) return -1;
-    Task task;
-    task.kind = TaskKind::Collective;
-    task.lane = Lane::Data;
-    task.action.kind = kind;
-    task.action.stage = stage;
-    task.flow = flow;
-    const std::int32_t first = last_collective_ = add(task, after, point);
-    if (const std::int32_t next = lowering_.graph.flows[flow].next; next >= 0)
-      add_collective(kind, stage, next, -1);  // the lane's order is enough
+    const std::int32_t first = lowering_.add_collective(rank_, kind, stage, flow, after, point);
+    if (first >= 0) last_collective_ = static_cast<std::int32_t>(lowering_.graph.tasks.size()) - 1;
     return first;
   }
 
@@ -311,25 +297,11 @@ class RankTasks {
   void add_host_copy(const Action& action) {
     const StageInfo& info = lowering_.stage(action.stage);
     const bool away = action.kind == ActionKind::Offload;
-    const Cluster& cluster = lowering_.scenario.cluster;
-    const int device = lowering_.device(rank_);
-    const Bandwidth rate = host_copy_bandwidth(cluster, device, away);
-    if (rate <= Bandwidth(0))
-      throw InputError("device '" + cluster.type_of(device).name + "' has no copy_bandwidth, which " + to_text(action) +
-                       " needs");
-    Task task;
-    task.kind = away ? TaskKind::Offload : TaskKind::Reload;
-    task.lane = Lane::Copy;
-    task.action = action;
     // Before the input gradient what F kept; after it what the weight gradient still reads.
     const bool waiting = lowering_.task_of(PassSlot::Gradient, action.stage, action.microbatch, action.split) >= 0;
     const auto& memory = info.memory[lowering_.slice_of(action)];
     const Bytes parked = waiting ? memory[index_of(ActionKind::W)].give : memory[index_of(ActionKind::F)].take;
-    const auto [known, is_new] = copy_programs_.try_emplace({parked.base(), away}, -1);  // a rank's copies are alike
-    if (is_new) known->second = add_plain_program(lowering_.graph, parked / rate, {});
-    task.program = known->second;
-    (away ? task.give : task.take) = parked;
-    const std::int32_t copy = add(task, last_pass_);
+    const std::int32_t copy = host_.copy(action, away, parked, last_pass_, Lane::Copy);
     const PassSlot slot = waiting ? PassSlot::ReloadWaiting : PassSlot::Reload;
     if (!away) lowering_.task_of(slot, action.stage, action.microbatch, action.split) = copy;
   }
@@ -350,9 +322,8 @@ class RankTasks {
   RankReductions reductions_;
   PartGathers gathers_;
   HostTraffic host_;
-  std::map<std::pair<std::int64_t, bool>, std::int32_t> copy_programs_;  // by bytes and direction
-  std::vector<int> with_gradients_;                                      // stages whose gradients exist
-  int with_outputs_ = 0;                                                 // slices whose results wait for the end of the step
+  std::vector<int> with_gradients_;  // stages whose gradients exist
+  int with_outputs_ = 0;             // slices whose results wait for the end of the step
   int steps_ended_ = 0;
   std::int32_t update_program_ = -1;         // of every step
   std::int32_t updated_ = -1;                // the last gather of parameters, if no pass waits for it yet
@@ -369,6 +340,27 @@ class RankTasks {
 };
 
 }  // namespace
+
+std::int32_t Lowering::add(int rank, const Task& task, std::int32_t waits_for, std::int32_t point) {
+  graph.tasks.push_back(task);
+  graph.tasks.back().rank = rank;
+  after.push_back({waits_for, -1, point});
+  return static_cast<std::int32_t>(graph.tasks.size()) - 1;
+}
+
+std::int32_t Lowering::add_collective(int rank, ActionKind kind, int stage, std::int32_t flow, std::int32_t waits_for,
+                                      std::int32_t point) {
+  if (flow < 0) return -1;
+  Task task;
+  task.kind = TaskKind::Collective;
+  task.lane = Lane::Data;
+  task.action.kind = kind;
+  task.action.stage = stage;
+  task.flow = flow;
+  const std::int32_t first = add(rank, task, waits_for, point);
+  add_collective(rank, kind, stage, graph.flows[flow].next, -1);  // the lane's order is enough
+  return first;
+}
 
 void make_tasks(Lowering& lowering) {
   const Schedule& schedule = lowering.plan.schedule;

@@ -15,7 +15,7 @@ constexpr Bytes kStatisticBytes(4);
 std::size_t pass_index(ActionKind kind) { return static_cast<std::size_t>(kind) - static_cast<std::size_t>(ActionKind::E); }
 
 const WorkloadCost& rank_workload(const Lowering& lowering, int rank) {
-  return lowering.workload(lowering.stage(lowering.stages_of_rank(rank).front()));
+  return *lowering.stage(lowering.stages_of_rank(rank).front()).cost;
 }
 
 // Rounded up.
@@ -61,7 +61,7 @@ std::int32_t add_share_program(Lowering& lowering, int rank, ActionKind kind) {
   const Duration device = cost.total;
   cost.total = lowering.costs.host_bound(device, host, site) * lowering.costs.stage_jitter(plan.pipeline);
   cost.launch += cost.total - device;
-  return add_plain_program(lowering.graph, cost.total, cost);
+  return lowering.add_plain_program(cost.total, cost);
 }
 
 // Bytes of what crosses the border between the stages and the vocabulary's unit at one end.
@@ -71,15 +71,6 @@ Bytes border_bytes(const WorkloadCost& workload, bool first) {
   for (const UnitEdge& edge : workload.edges)
     if (first ? edge.from == 0 : edge.to == last) most = std::max(most, edge.bytes);
   return most;
-}
-
-std::int32_t exchange_flow(Lowering& lowering, CollectiveKind kind, Bytes bytes) {
-  std::vector<int> devices;
-  for (int rank = 0; rank < lowering.plan.pipeline; ++rank) devices.push_back(lowering.device(rank));
-  const CollectiveCost cost = lowering.costs.collective(kind, bytes, devices);
-  const Ticks latency = to_ticks(cost.latency);
-  lowering.graph.flows.push_back({cost, latency, to_ticks(cost.time) - latency});
-  return static_cast<std::int32_t>(lowering.graph.flows.size()) - 1;
 }
 
 std::size_t vocabulary_slot(const Lowering& lowering, std::size_t kind, int rank, int microbatch) {
@@ -131,7 +122,7 @@ void make_vocabulary(Lowering& lowering) {
   const Bytes statistics =
       kStatisticBytes * (static_cast<std::int64_t>(kStatistics) * plan.micro * lowering.costs.tokens_per_sample(0));
   const auto set = [&](VocabularyExchange exchange, CollectiveKind kind, Bytes bytes) {
-    work.flows[at(exchange)] = exchange_flow(lowering, kind, bytes);
+    work.flows[at(exchange)] = lowering.add_pipeline_flow(kind, bytes);
   };
   // A broadcast in a pipeline of parts carries the tensor once over each link, as an all-gather does.
   set(VocabularyExchange::Hidden, CollectiveKind::AllGather, hidden);
@@ -200,12 +191,9 @@ void add_vocabulary_lane(Lowering& lowering, int rank) {
     Task task;
     task.kind = TaskKind::Collective;
     task.lane = Lane::Vocabulary;
-    task.rank = rank;
     task.action = {.kind = served_pass(turn.exchange), .stage = rank, .microbatch = turn.microbatch};
     task.flow = lowering.vocabulary.flows[at(turn.exchange)];
-    lowering.after.push_back({turn_producer(lowering, turn, rank), -1, -1});
-    exchange_task(lowering, turn.exchange, rank, turn.microbatch) = static_cast<std::int32_t>(lowering.graph.tasks.size());
-    lowering.graph.tasks.push_back(task);
+    exchange_task(lowering, turn.exchange, rank, turn.microbatch) = lowering.add(rank, task, turn_producer(lowering, turn, rank));
   }
 }
 
@@ -240,9 +228,8 @@ void connect_vocabulary(Lowering& lowering, const Action& action, int rank) {
 
 void share_vocabulary_flows(Lowering& lowering) {
   if (lowering.plan.schedule.vocabulary_barriers == 0) return;
-  std::vector<std::int32_t> ranks;
-  for (int rank = 0; rank < lowering.plan.pipeline; ++rank) ranks.push_back(rank);
-  for (const std::int32_t flow : lowering.vocabulary.flows) lowering.graph.cross_rank_flows.push_back({flow, ranks});
+  for (const std::int32_t flow : lowering.vocabulary.flows)
+    lowering.graph.cross_rank_flows.push_back({flow, lowering.all_ranks()});
 }
 
 }  // namespace panpipe

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <span>
 #include <string>
 #include <tuple>
@@ -45,12 +46,6 @@ Groups groups_of(const Lowering& lowering, int rank, Among among) {
   return groups;
 }
 
-std::int32_t add_flow(Lowering& lowering, const CollectiveCost& cost, Among among = Among::Data) {
-  const Ticks latency = to_ticks(cost.latency);
-  lowering.graph.flows.push_back({cost, latency, to_ticks(cost.time) - latency, among});
-  return static_cast<std::int32_t>(lowering.graph.flows.size()) - 1;
-}
-
 // All continue when the slowest has ended, because their passes synchronise at every tensor-parallel collective.
 CollectiveCost slowest_of(const Lowering& lowering, CollectiveKind kind, Bytes bytes, const Groups& groups) {
   CollectiveCost cost = lowering.costs.collective(kind, bytes, groups.front());
@@ -63,7 +58,7 @@ CollectiveCost slowest_of(const Lowering& lowering, CollectiveKind kind, Bytes b
 
 std::int32_t add_flow(Lowering& lowering, CollectiveKind kind, Bytes bytes, const Groups& groups) {
   if (bytes <= Bytes(0) || groups.front().size() < 2) return -1;
-  return add_flow(lowering, slowest_of(lowering, kind, bytes, groups));
+  return lowering.add_flow(slowest_of(lowering, kind, bytes, groups));
 }
 
 // Consecutive collectives merged into one.
@@ -138,7 +133,7 @@ class Exchange {
     std::int32_t first = -1, last = -1;
     for (const Exchanged& one : all) {
       if (one.pieces.empty() || groups_.at(one.among).front().size() < 2) continue;
-      const std::int32_t flow = add_flow(lowering_, cost_of(one), one.among);
+      const std::int32_t flow = lowering_.add_flow(cost_of(one), one.among);
       (last < 0 ? first : lowering_.graph.flows[last].next) = flow;
       last = flow;
     }
@@ -159,10 +154,9 @@ class Exchange {
 // A stage's gradients behind its backward.
 std::int32_t add_awaited_reduction(const Lowering& lowering, Exchange& exchange, const HeldParameters& held) {
   const Bytes size = gradient_bucket(lowering.scenario, lowering.plan.replicas(), lowering.costs.reduced_bytes());
-  const Bytes others = gradient_size(lowering, held.others), experts = gradient_size(lowering, held.experts);
-  if (!lowering.scenario.framework.awaited_buckets || lowering.whole_reductions || others + experts <= size)
+  if (!lowering.scenario.framework.awaited_buckets || lowering.whole_reductions || gradient_size(lowering, held) <= size)
     return exchange.reduce(held);
-  return exchange.reduce(cut(others, size), cut(experts, size), size);
+  return exchange.reduce(cut(gradient_size(lowering, held.others), size), cut(gradient_size(lowering, held.experts), size), size);
 }
 
 // The position in the row after which each stage's gradients are whole.
@@ -206,7 +200,7 @@ std::map<ParameterKey, Holders> parameter_holders(const Lowering& lowering) {
   std::map<ParameterKey, Holders> holders;
   for (const StageInfo& info : lowering.stages)
     for (int u = info.first_unit; u < info.end_unit; ++u)
-      for (const ParameterUse& use : lowering.unit(info, u).parameters) {
+      for (const ParameterUse& use : info.unit(u).parameters) {
         Holders& entry = holders[key_of(use, u)];
         entry.ranks.push_back(info.rank);
         entry.held = {};
@@ -221,16 +215,30 @@ std::map<ParameterKey, Holders> parameter_holders(const Lowering& lowering) {
 
 }  // namespace
 
+std::int32_t Lowering::add_flow(const CollectiveCost& cost, Among among) {
+  const Ticks latency = to_ticks(cost.latency);
+  graph.flows.push_back({cost, latency, to_ticks(cost.time) - latency, among});
+  return static_cast<std::int32_t>(graph.flows.size()) - 1;
+}
+
+std::vector<std::int32_t> Lowering::all_ranks() const {
+  std::vector<std::int32_t> ranks(at(plan.pipeline));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+std::int32_t Lowering::add_pipeline_flow(CollectiveKind kind, Bytes bytes) {
+  std::vector<int> devices;
+  for (const std::int32_t rank : all_ranks()) devices.push_back(device(rank));
+  return add_flow(costs.collective(kind, bytes, devices));
+}
+
 HeldParameters held_parameters(const Lowering& lowering, const std::vector<int>& stages) {
   HeldParameters held;
-  FirstUses is_first;
-  for (const int s : stages) {
-    const StageInfo& info = lowering.stage(s);
-    for (int u = info.first_unit; u < info.end_unit; ++u)
-      for (const ParameterUse& use : lowering.unit(info, u).parameters)
-        if (is_first(use, u)) held.add(use);
-    if (lowering.plan.schedule.vocabulary_barriers > 0 && s == info.rank) held.add(vocabulary_share(lowering, info.rank));
-  }
+  each_first_use(lowering, stages, [&](const ParameterUse& use, int) { held.add(use); });
+  for (const int s : stages)
+    if (const int rank = lowering.stage(s).rank; lowering.plan.schedule.vocabulary_barriers > 0 && s == rank)
+      held.add(vocabulary_share(lowering, rank));
   return held;
 }
 
@@ -266,11 +274,9 @@ void make_bucket_trains(Lowering& lowering) {
     const std::array<std::int64_t, 2> all = sizes_of(held);
     if (written[s] || all[0] + all[1] <= size) continue;
     HeldParameters made;
-    FirstUses is_first;  // units before use them too
-    std::vector<HeldParameters> of_unit(info.end_unit - info.first_unit);
-    for (int u = info.first_unit; u < info.end_unit; ++u)
-      for (const ParameterUse& use : lowering.unit(info, u).parameters)
-        if (is_first(use, u)) of_unit[u - info.first_unit].add(use);
+    std::vector<HeldParameters> of_unit(info.end_unit - info.first_unit);  // that no unit before uses
+    each_first_use(lowering, {static_cast<int>(s)},
+                   [&](const ParameterUse& use, int u) { of_unit[u - info.first_unit].add(use); });
     std::array<std::int64_t, 2> started{};  // buckets
     for (int u = info.end_unit - 1; u >= info.first_unit; --u) {
       made.add(of_unit[u - info.first_unit]);
@@ -316,7 +322,11 @@ RankReductions rank_reductions(Lowering& lowering, int rank) {
       flows.gather = exchange.gather_for_pass(held);
     }
     for (int g = 0; g < info.groups(); ++g) {
-      const HeldParameters group = group_parameters(lowering, info, g);
+      HeldParameters group;
+      FirstUses is_first;
+      for (const GatheredPart& part : info.parts)
+        if (part.group == g)
+          each_first_use(info, part.first_unit, part.end_unit, is_first, [&](const ParameterUse& use, int) { group.add(use); });
       flows.group_gathers.push_back(zero == 3 ? exchange.gather_for_pass(group) : exchange.gather(group.trained()));
       flows.group_reductions.push_back(zero < 3 ? -1 : exchange.reduce(group));
     }
