@@ -2,25 +2,35 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/index.hpp"
 
 namespace panpipe {
 namespace {
 
-std::string name_of_pass(ActionKind kind) {
-  switch (kind) {
-    case ActionKind::F:
-      return "forward";
-    case ActionKind::I:
-      return "input gradient";
-    case ActionKind::W:
-      return "weight gradient";
-    case ActionKind::R:
-      return "recompute";
-    default:
-      return "backward";
-  }
-}
+constexpr std::string_view kPasses[] = {"forward", "input gradient", "weight gradient", "backward",
+                                        "recompute"};  // by ActionKind
+
+// What a tensor of a space is, and where it is one of a block as FSDP's are; by number below 0.
+struct SpaceWords {
+  MemoryUse use{};
+  std::string_view what, of_block = what;
+};
+constexpr SpaceWords kSpaces[] = {
+    {MemoryUse::Parameters, "parameter"},
+    {MemoryUse::Gradients, "gradient", "this rank's shard of gradients"},
+    {MemoryUse::Temporary, "temporary", "buffer of a collective"},
+    {MemoryUse::GradientBuckets, "bucket of gradients"},
+    {MemoryUse::Temporary, "gathered whole"},
+    {MemoryUse::Temporary, "gradient of this microbatch"},
+    {MemoryUse::Gradients, "whole gradient, not yet reduced", "this rank's shard of reduced gradients"},
+    {MemoryUse::Temporary, "buffer that reduces gradients"},
+    {MemoryUse::Temporary, "gradients in one tensor"},
+    {MemoryUse::Temporary, ""},
+    {MemoryUse::Activations, "results of a microbatch"},
+    {MemoryUse::Optimizer, "optimizer's state"},
+};
 
 }  // namespace
 
@@ -47,7 +57,7 @@ AllocationRecorder::AllocationRecorder(const OperatorGraph& graph, const std::ve
 void AllocationRecorder::begin(int step, const Action* pass) {
   step_ = step;
   when_ = pass == nullptr ? (step == 0 ? "before the first step" : "optimizer")
-                          : fmt::format("{} of microbatch {}, stage {}", name_of_pass(pass->kind), pass->microbatch, pass->stage);
+                          : fmt::format("{} of microbatch {}, stage {}", kPasses[at(pass->kind)], pass->microbatch, pass->stage);
 }
 
 std::string AllocationRecorder::parameter(int tensor) const {
@@ -82,37 +92,6 @@ void AllocationRecorder::name_activation(int tensor, AllocationLabel& label) con
   label.where = of.module.empty() ? unit(of.unit) : of.module;
 }
 
-std::string AllocationRecorder::what_of(ReplaySpace space, ReplayStream stream) const {
-  const bool of_block = stream != ReplayStream::Compute;
-  switch (space) {
-    case ReplaySpace::Weights:
-      return "parameter";
-    case ReplaySpace::Gradients:
-      return of_block ? "this rank's shard of gradients" : "gradient";
-    case ReplaySpace::Buckets:
-      return "bucket of gradients";
-    case ReplaySpace::Whole:
-      return "gathered whole";
-    case ReplaySpace::NewGradient:
-      return "gradient of this microbatch";
-    case ReplaySpace::Sums:
-      return of_block ? "this rank's shard of reduced gradients" : "whole gradient, not yet reduced";
-    case ReplaySpace::Reduced:
-      return "buffer that reduces gradients";
-    case ReplaySpace::Flat:
-      return "gradients in one tensor";
-    case ReplaySpace::Outputs:
-      return "results of a microbatch";
-    case ReplaySpace::Scratch:
-      return stream == ReplayStream::Casts ? "this rank's shard, cast" : of_block ? "buffer of a collective" : "temporary";
-    case ReplaySpace::Late:
-      return "";
-    case ReplaySpace::States:
-      break;
-  }
-  return "optimizer's state";
-}
-
 AllocationLabel AllocationRecorder::label_of(TensorKey key, ReplayStream stream) const {
   const int number = space_of(key), tensor = tensor_of(key);
   AllocationLabel label{MemoryUse::Temporary, "", "", when_, step_};
@@ -125,17 +104,16 @@ AllocationLabel AllocationRecorder::label_of(TensorKey key, ReplayStream stream)
     label.what = tensor == kReceivedGradient ? "gradient from the next stage" : "activations from the previous stage";
     return label;
   }
-  const auto space = number <= static_cast<int>(ReplaySpace::States) ? ReplaySpace::States : static_cast<ReplaySpace>(number);
-  label.what = what_of(space, stream);
+  const auto space = static_cast<ReplaySpace>(std::max(number, static_cast<int>(ReplaySpace::States)));
+  const SpaceWords& words = kSpaces[at(-1 - static_cast<int>(space))];
+  const bool of_block = stream != ReplayStream::Compute;
+  label.use = words.use;
+  label.what = of_block ? words.of_block : words.what;
+  if (space == ReplaySpace::Scratch && stream == ReplayStream::Casts) label.what = "this rank's shard, cast";
   if (space == ReplaySpace::States) label.what += fmt::format(" {}", static_cast<int>(ReplaySpace::States) - number + 1);
   // FSDP's buffers are those of a block, whose first unit is the number.
-  const bool of_block = stream != ReplayStream::Compute || space == ReplaySpace::Reduced;
-  if (space != ReplaySpace::Buckets && space != ReplaySpace::Outputs) label.where = of_block ? unit(tensor) : parameter(tensor);
-  static const std::map<ReplaySpace, MemoryUse> uses = {
-      {ReplaySpace::Weights, MemoryUse::Parameters},  {ReplaySpace::Gradients, MemoryUse::Gradients},
-      {ReplaySpace::Sums, MemoryUse::Gradients},      {ReplaySpace::Buckets, MemoryUse::GradientBuckets},
-      {ReplaySpace::Outputs, MemoryUse::Activations}, {ReplaySpace::States, MemoryUse::Optimizer}};
-  if (const auto use = uses.find(space); use != uses.end()) label.use = use->second;
+  if (space != ReplaySpace::Buckets && space != ReplaySpace::Outputs)
+    label.where = of_block || space == ReplaySpace::Reduced ? unit(tensor) : parameter(tensor);
   return label;
 }
 

@@ -28,7 +28,6 @@ class AllocationRecorder {
 
  private:
   AllocationLabel label_of(TensorKey key, ReplayStream stream) const;
-  std::string what_of(ReplaySpace space, ReplayStream stream) const;
   void name_activation(int tensor, AllocationLabel& label) const;
   std::string parameter(int tensor) const;
   std::string unit(int number) const;

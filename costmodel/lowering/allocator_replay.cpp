@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <unordered_map>
 
 #include "base/index.hpp"
@@ -76,7 +75,7 @@ class RankReplay {
   // A block of a stage, or a unit outside blocks: units [first, end).
   struct Part {
     int first = 0, end = 0;
-    bool block = false;
+    ReplayedSharding::Unit sharded;
   };
 
   const ElementBytes& bytes_of(const ParameterUse& use) const { return use.experts ? experts_ : others_; }
@@ -84,17 +83,7 @@ class RankReplay {
   // Each parameter once, in the order of its first use.
   template <class Visit>
   void each_parameter(Visit visit) const {
-    std::set<int> seen;
-    for (const int s : lowering_.stages_of_rank(rank_)) {
-      const StageInfo& info = lowering_.stage(s);
-      for (int u = info.first_unit; u < info.end_unit; ++u)
-        for (const ParameterUse& use : info.unit(u).parameters)
-          if (seen.insert(use.tensor).second) visit(use);
-    }
-  }
-
-  double shards(bool experts) const {
-    return experts ? degrees_of_experts(lowering_.plan).shard_group() : lowering_.plan.shard_group();
+    each_first_use(lowering_, lowering_.stages_of_rank(rank_), [&](const ParameterUse& use, int) { visit(use); });
   }
 
   void give_space(Space space) { give_space(static_cast<int>(space)); }
@@ -124,8 +113,10 @@ class RankReplay {
   std::vector<Part> parts_of(const StageInfo& info) const {
     const std::vector<int> starts = recompute_groups(*info.cost, info.first_unit, info.end_unit, Recompute::None);
     std::vector<Part> parts;
-    for (std::size_t k = 0; k < starts.size(); ++k)
-      parts.push_back({starts[k], k + 1 < starts.size() ? starts[k + 1] : info.end_unit, !info.unit(starts[k]).block.empty()});
+    for (std::size_t k = 0; k < starts.size(); ++k) {
+      const int first = starts[k], end = k + 1 < starts.size() ? starts[k + 1] : info.end_unit;
+      parts.push_back({first, end, sharding_.of_block(info, first, end)});
+    }
     return parts;
   }
 
@@ -189,15 +180,15 @@ class RankReplay {
 
   void run_forward(const StageInfo& info, int stage, int space) {
     tensors_.take(Tensors::key(space, kReceived), received(lowering_.edges_in[stage], false));
-    if (sharding_.active()) sharding_.gather(sharding_.of_root(info));
+    sharding_.gather(sharding_.of_root(info));
     for (const Part& part : parts_of(info)) {
-      if (sharded(part)) sharding_.gather(sharding_.of_block(info, part.first, part.end));
+      sharding_.gather(part.sharded);
       forward(info, part, space);
       if (recomputes(info, part.first)) forget(part, space);
-      if (sharded(part) && lowering_.zero() >= 3) sharding_.drop(sharding_.of_block(info, part.first, part.end));
+      if (lowering_.zero() >= 3) sharding_.drop(part.sharded);
     }
     // FSDP 1 keeps its root to the backward.
-    if (sharding_.active() && !sharding_.flat() && lowering_.zero() >= 3) sharding_.drop(sharding_.of_root(info));
+    if (!sharding_.flat() && lowering_.zero() >= 3) sharding_.drop(sharding_.of_root(info));
   }
 
   enum class Gradients { All, Inputs };
@@ -213,21 +204,18 @@ class RankReplay {
   void run_backward(const StageInfo& info, int stage, int space, Gradients gradients, bool last) {
     tensors_.take(Tensors::key(space, kReceivedGradient), received(lowering_.edges_out[stage], true));
     const std::vector<Part> parts = parts_of(info);
-    if (sharding_.active()) sharding_.gather(sharding_.of_root(info));
+    sharding_.gather(sharding_.of_root(info));
     for (std::size_t k = parts.size(); k-- > 0;) {
       const Part& part = parts[k];
-      if (sharded(part)) sharding_.gather(sharding_.of_block(info, part.first, part.end));
-      // BackwardPrefetch.BACKWARD_PRE
-      if (sharding_.flat() && k > 0 && sharded(parts[k - 1]))
-        sharding_.gather(sharding_.of_block(info, parts[k - 1].first, parts[k - 1].end));
+      sharding_.gather(part.sharded);
+      if (sharding_.flat() && k > 0) sharding_.gather(parts[k - 1].sharded);  // BackwardPrefetch.BACKWARD_PRE
       if (recomputes(info, part.first)) forward(info, part, space);
       for (int u = part.end; u > part.first; --u) backward(info, u - 1, space, gradients);
-      if (sharded(part)) sharding_.end_backward(sharding_.of_block(info, part.first, part.end), last);
+      sharding_.end_backward(part.sharded, last);
     }
-    if (sharding_.active()) sharding_.end_backward(sharding_.of_root(info), last);
+    sharding_.end_backward(sharding_.of_root(info), last);
     if (gradients == Gradients::All) give_space(space);
   }
-  bool sharded(const Part& part) const { return sharding_.active() && part.block; }
 
   void backward(const StageInfo& info, int u, int space, Gradients gradients) {
     const bool all = gradients == Gradients::All;
@@ -278,7 +266,7 @@ class RankReplay {
     const OptimizerTemporary temporary = lowering_.costs.optimizer_temporary();
     const bool divided = lowering_.zero() >= 1;
     each_parameter([&](const ParameterUse& use) {
-      const double elements = static_cast<double>(use.elements) / (divided ? shards(use.experts) : 1);
+      const double elements = static_cast<double>(use.elements) / (divided ? sharding_.shards(use.experts) : 1);
       const auto key = Tensors::key(Space::Scratch, use.tensor);
       if (use.matrices.count > 0) {  // one after another
         tensors_.take(key, static_cast<double>(use.matrices.temporary.base()));
@@ -320,11 +308,7 @@ struct Replayed {
   bool copies = false;
 
   Replayed(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs)
-      : lowering{scenario, plan, costs}, copies(MemoryModel(scenario).copies_weights(plan)) {
-    make_stages(lowering);
-    make_stage_edges(lowering);
-    make_memory(lowering);
-  }
+      : lowering(lowered_memory(scenario, plan, costs)), copies(MemoryModel(scenario).copies_weights(plan)) {}
   const LengthAllocations& units_of(int rank) {
     const StageInfo& info = lowering.stage(lowering.stages_of_rank(rank).front());
     const auto [found, is_new] = of_site.try_emplace(info.site);

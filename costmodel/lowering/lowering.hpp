@@ -307,8 +307,25 @@ RankReductions rank_reductions(Lowering& lowering, int rank);
 // Gradients of parameters that several ranks hold: one flow per set of ranks. Fills cross_rank_flows.
 void make_shared_flows(Lowering& lowering);
 
-// memory.cpp: StageInfo::memory of every stage, and TaskGraph::memory.
+// rank_memory.cpp: StageInfo::memory of every stage, and TaskGraph::memory.
 void make_memory(Lowering& lowering);
+// Stages with their memory, for callers that need no tasks.
+Lowering lowered_memory(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs);
+
+// What the passes of a rank take, give back and need, asked for in the order of its row.
+class RankPasses {
+ public:
+  explicit RankPasses(const Lowering& lowering) : lowering_(lowering), with_gradients_(lowering.stages.size(), false) {}
+  struct Memory : PassMemory {
+    Bytes gradients{0};  // that the pass leaves, of those that count as there all the time
+  };
+  Memory next(const Action& action);
+
+ private:
+  const Lowering& lowering_;
+  std::vector<bool> with_gradients_;  // stages whose gradients exist
+  int with_outputs_ = 0;              // slices whose results wait for the end of the step
+};
 
 // Parameters of a rank's stages, each counted once, even if it is tied between two of them.
 HeldParameters held_parameters(const Lowering& lowering, const std::vector<int>& stages);

@@ -221,6 +221,30 @@ void find_late_gradients(Lowering& lowering, const MemoryModel& model, int rank)
 
 }  // namespace
 
+Lowering lowered_memory(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs) {
+  Lowering lowering{scenario, plan, costs};
+  make_stages(lowering);
+  make_stage_edges(lowering);
+  make_memory(lowering);
+  return lowering;
+}
+
+// A stage's gradients are allocated by the first backward of a step, and freed at its end. Results that a stage keeps are joined,
+// and then freed, behind its last backward.
+RankPasses::Memory RankPasses::next(const Action& action) {
+  const StageInfo& info = lowering_.stage(action.stage);
+  Memory memory{info.memory[lowering_.slice_of(action)][index_of(action.kind)]};
+  if (action.kind == ActionKind::F) memory.take += info.outputs;
+  if (info.outputs > Bytes(0) && (action.kind == ActionKind::B || action.kind == ActionKind::I) &&
+      ++with_outputs_ % lowering_.slices_of_step() == 0)
+    memory.give += info.outputs * lowering_.slices_of_step();
+  if (info.late_gradients > Bytes(0) && ends_gradient(lowering_, action) && !with_gradients_[action.stage]) {
+    with_gradients_[action.stage] = true;
+    memory.gradients = info.late_gradients;
+  }
+  return memory;
+}
+
 void make_memory(Lowering& lowering) {
   const MemoryModel model(lowering.scenario);
   for (std::size_t stage = 0; stage < lowering.stages.size(); ++stage) {

@@ -44,6 +44,7 @@ void ReplayedSharding::add_uses(const StageInfo& info, int unit, Unit& into) con
 }
 
 ReplayedSharding::Unit ReplayedSharding::of_block(const StageInfo& info, int first, int end) const {
+  if (!sharded_ || info.unit(first).block.empty()) return {};
   Unit unit{first, {}};
   for (int u = first; u < end; ++u) add_uses(info, u, unit);
   return unit;
@@ -51,6 +52,7 @@ ReplayedSharding::Unit ReplayedSharding::of_block(const StageInfo& info, int fir
 
 ReplayedSharding::Unit ReplayedSharding::of_root(const StageInfo& info) const {
   constexpr int kRoots = -100;
+  if (!sharded_) return {};
   Unit unit{kRoots - info.first_unit, {}};
   for (int u = info.first_unit; u < info.end_unit; ++u)
     if (info.unit(u).block.empty()) add_uses(info, u, unit);
@@ -61,6 +63,7 @@ ReplayedSharding::Unit ReplayedSharding::of_root(const StageInfo& info) const {
 // whose shard it casts (torch/distributed/fsdp/_flat_param.py, unshard). The compute stream may still read the last one that was
 // dropped; limit_all_gathers waits for the one before (_limiter_utils.py, a queue of two).
 void ReplayedSharding::gather(const Unit& unit) {
+  if (unit.name == Unit::kNone) return;
   const double whole = sum(unit, [&](const ParameterUse&) { return whole_element(); });
   const auto shard = Tensors::key(Space::Scratch, unit.name);
   if (flat_) {
@@ -81,6 +84,7 @@ void ReplayedSharding::gather(const Unit& unit) {
 }
 
 void ReplayedSharding::drop(const Unit& unit) {
+  if (unit.name == Unit::kNone) return;
   if (!flat_) {
     for (const ParameterUse* use : unit.uses) tensors_.give(Tensors::key(Space::Whole, use->tensor));
     return;

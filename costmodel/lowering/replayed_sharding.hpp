@@ -12,9 +12,10 @@ namespace panpipe {
 
 class ReplayedSharding {
  public:
-  // The parameters of an FSDP unit, each once, and its name.
+  // The parameters of an FSDP unit, each once, and its name. Nothing is done for one that is none.
   struct Unit {
-    int name = 0;
+    static constexpr int kNone = -1;
+    int name = kNone;
     std::vector<const ParameterUse*> uses;
   };
 
@@ -23,8 +24,9 @@ class ReplayedSharding {
   bool active() const { return sharded_; }  // false where FSDP has no part in the plan
   bool flat() const { return flat_; }       // FSDP 1
   double whole_element() const;             // bytes of a gathered parameter
+  double shards(bool experts) const;
 
-  // Of the units [first, end) of a stage that are in a block, or outside blocks.
+  // Of the units [first, end) of a stage, if they are a block; of those outside blocks.
   Unit of_block(const StageInfo& info, int first, int end) const;
   Unit of_root(const StageInfo& info) const;
 
@@ -37,7 +39,6 @@ class ReplayedSharding {
   void add_uses(const StageInfo& info, int unit, Unit& into) const;
   void give_new_gradients(const Unit& unit);
   void end_flat(const Unit& unit);
-  double shards(bool experts) const;
   double shard_bytes(const Unit& unit) const;
 
   const Lowering& lowering_;

@@ -35,7 +35,8 @@ class RankTasks {
         rank_(rank),
         reductions_(rank_reductions(lowering, rank)),
         gathers_(lowering, lowering.plan.schedule.order[rank], reductions_),
-        host_(lowering, rank) {}
+        host_(lowering, rank),
+        passes_(lowering) {}
 
   void make() {
     const auto& row = lowering_.plan.schedule.order[rank_];
@@ -104,7 +105,7 @@ class RankTasks {
   void add_parts(const Action& action, bool reduces) {
     const StageInfo& info = lowering_.stage(action.stage);
     const PassParts& pass = info.pass_parts[lowering_.slice_of(action)][index_of(action.kind)];
-    const PassMemory& memory = info.memory[lowering_.slice_of(action)][index_of(action.kind)];
+    const RankPasses::Memory memory = passes_.next(action);
     const std::vector<PartTraffic> traffic = traffic_of(lowering_, action.stage, action.kind);
     const std::size_t parts = traffic.size();
     bool gathered = false;
@@ -125,13 +126,12 @@ class RankTasks {
       task.action = action;
       task.part = static_cast<std::uint16_t>(k);
       task.program = pass.programs[k];
-      if (k == 0) task.take = memory.take + outputs_taken(action, info);
+      if (k == 0) task.take = memory.take;
       task.temporary = memory.temporary;
       if (k + 1 == parts) {
         task.output_steps = output_steps_of_part(action, pass.ends, k);
-        task.give =
-            memory.give + outputs_given(action, info) + (gathered && lowering_.zero() >= 3 ? info.gathered.at_once : Bytes(0));
-        task.gradients = gradients_made(action, info);
+        task.give = memory.give + (gathered && lowering_.zero() >= 3 ? info.gathered.at_once : Bytes(0));
+        task.gradients = memory.gradients;
       }
       last_pass_ = add(task, gather);
       if (waits) gathers_.part_is(last_pass_);
@@ -214,7 +214,7 @@ class RankTasks {
 
   void add_pass(const Action& action) {
     const StageInfo& info = lowering_.stage(action.stage);
-    const PassMemory& memory = info.memory[lowering_.slice_of(action)][index_of(action.kind)];
+    const RankPasses::Memory memory = passes_.next(action);
     Task task;
     task.kind = TaskKind::Pass;
     task.lane = Lane::Compute;
@@ -222,10 +222,10 @@ class RankTasks {
     task.group_size = static_cast<std::uint8_t>(cell_tasks_.empty() ? members_ : 0);
     task.program = program_ >= 0 ? program_ : info.programs[lowering_.slice_of(action)][index_of(action.kind)];
     task.output_steps = output_steps(action, task.program, cell_tasks_.size());
-    task.take = memory.take + outputs_taken(action, info);
-    task.give = memory.give + outputs_given(action, info);
+    task.take = memory.take;
+    task.give = memory.give;
     task.temporary = memory.temporary;
-    task.gradients = gradients_made(action, info);
+    task.gradients = memory.gradients;
     std::int32_t gather = -1, after = awaited_update(action);
     if (!whole_gathers_.empty() && action.kind != ActionKind::W) {
       gather = whole_gathers_.front();
@@ -260,23 +260,6 @@ class RankTasks {
     const Bytes shared = held.at_once + next.at_once - std::max({held.at_once, next.at_once, between});
     before.give -= shared;
     lowering_.graph.tasks[gather].take -= shared;
-  }
-
-  // A stage's gradients are allocated by the first backward of a step, and freed at its end.
-  Bytes gradients_made(const Action& action, const StageInfo& info) {
-    if (info.late_gradients == Bytes(0) || !ends_gradient(lowering_, action)) return Bytes(0);
-    if (std::find(with_gradients_.begin(), with_gradients_.end(), action.stage) != with_gradients_.end()) return Bytes(0);
-    with_gradients_.push_back(action.stage);
-    return info.late_gradients;
-  }
-
-  // Results that a stage keeps are joined, and then freed, behind its last backward.
-  static Bytes outputs_taken(const Action& action, const StageInfo& info) {
-    return action.kind == ActionKind::F ? info.outputs : Bytes(0);
-  }
-  Bytes outputs_given(const Action& action, const StageInfo& info) {
-    if (info.outputs == Bytes(0) || (action.kind != ActionKind::B && action.kind != ActionKind::I)) return Bytes(0);
-    return ++with_outputs_ % lowering_.slices_of_step() == 0 ? info.outputs * lowering_.slices_of_step() : Bytes(0);
   }
 
   // After the last pass; or in buckets during it, if it runs alone.
@@ -322,8 +305,7 @@ class RankTasks {
   RankReductions reductions_;
   PartGathers gathers_;
   HostTraffic host_;
-  std::vector<int> with_gradients_;  // stages whose gradients exist
-  int with_outputs_ = 0;             // slices whose results wait for the end of the step
+  RankPasses passes_;
   int steps_ended_ = 0;
   std::int32_t update_program_ = -1;         // of every step
   std::int32_t updated_ = -1;                // the last gather of parameters, if no pass waits for it yet
