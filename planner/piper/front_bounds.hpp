@@ -8,8 +8,8 @@
 
 #include <vector>
 
+#include "planner/piper/knapsack.hpp"
 #include "planner/piper/planning_problem.hpp"
-#include "planner/piper/suffixes.hpp"
 
 namespace panpipe::planner::piper {
 
@@ -23,19 +23,12 @@ class FrontBounds {
   double least_limit() const;
 
  private:
-  double need(std::size_t suffix, std::size_t slot, std::size_t price) const {
-    const double* rows = &sums_[slot * suffixes_ * (prices_.size() + 1)];
-    const std::size_t width = prices_.size() + 1;
-    return rows[(suffixes_ - 1) * width + price] - rows[suffix * width + price];
-  }
-  void fill(const PlanningProblem& problem, const Suffixes& suffixes, std::size_t slot, int replicas);
-
-  std::size_t suffixes_;
+  const Suffixes& suffixes_;
   double memory_;
   int total_devices_;
-  int step_ = 1;                // replicas between two slots
-  std::vector<double> prices_;  // per byte; the last column is memory alone
-  std::vector<double> sums_;    // slot, suffix, price
+  int step_ = 1;                   // replicas between two slots
+  std::vector<double> prices_;     // per byte
+  std::vector<PricedSums> slots_;  // device time and bytes, by replicas
 };
 
 }  // namespace panpipe::planner::piper

@@ -7,6 +7,8 @@
 #include <numeric>
 #include <tuple>
 
+#include "base/index.hpp"
+
 namespace panpipe::planner::piper {
 namespace {
 
@@ -222,17 +224,36 @@ std::vector<HullStep> hull_steps(const Options& options) {
   return steps;
 }
 
-PricedSteps steps_by_price(const std::vector<Options>& layers) {
-  PricedSteps priced;
-  for (const Options& layer : layers) {
-    if (layer.empty()) continue;
-    for (const HullStep& step : hull_steps(layer)) {
-      priced.steps.push_back(step);
-      priced.memory += step.memory;
-    }
+std::vector<double> prices_at(const std::vector<Options>& layers, const std::vector<double>& shares) {
+  std::vector<HullStep> steps;
+  for (const Options& layer : layers) each_hull_step(layer, [&](const HullStep& step) { steps.push_back(step); });
+  std::sort(steps.begin(), steps.end(), [](const HullStep& a, const HullStep& b) { return a.price() < b.price(); });
+  double total = 0, passed = 0;
+  for (const HullStep& step : steps) total += step.memory;
+  std::vector<double> prices;
+  for (const HullStep& step : steps) {
+    passed += step.memory;
+    if (prices.size() < shares.size() && passed >= total * shares[prices.size()] &&
+        (prices.empty() || step.price() > prices.back()))
+      prices.push_back(step.price());
   }
-  std::sort(priced.steps.begin(), priced.steps.end(), [](const HullStep& a, const HullStep& b) { return a.price() < b.price(); });
-  return priced;
+  return prices;
+}
+
+PricedSums::PricedSums(const Suffixes& suffixes, const std::vector<Options>& layers, const std::vector<double>& prices)
+    : width_(prices.size() + 1) {
+  std::vector<double> least(layers.size() * width_, 0);
+  for (std::size_t layer = 0; layer < layers.size(); ++layer)
+    for (std::size_t k = 0; k < width_ && !layers[layer].empty(); ++k) {
+      const auto cost = [&](const Option& o) { return k == 0 ? o.memory : o.time + prices[k - 1] * o.memory; };
+      double& cheapest = least[layer * width_ + k] = kInfinity;
+      for (const Option& option : layers[layer]) cheapest = std::min(cheapest, cost(option));
+    }
+  rows_.assign(suffixes.size() * width_, 0);
+  for (std::size_t set = 1; set < suffixes.size(); ++set) {
+    const double *parent = &rows_[suffixes.parent(set) * width_], *added = &least[at(suffixes.added(set)) * width_];
+    for (std::size_t k = 0; k < width_; ++k) rows_[set * width_ + k] = parent[k] + added[k];
+  }
 }
 
 Picked least_time(const std::vector<const Options*>& layers, double memory) { return KnapsackSearch(layers, memory).solve(); }

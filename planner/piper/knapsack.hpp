@@ -4,6 +4,8 @@
 #include <limits>
 #include <vector>
 
+#include "planner/piper/suffixes.hpp"
+
 namespace panpipe::planner::piper {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -26,12 +28,25 @@ struct HullStep {
 };
 std::vector<HullStep> hull_steps(const Options& options);
 
-// The steps of all layers, lowest price first, and the total bytes that they save.
-struct PricedSteps {
-  std::vector<HullStep> steps;
-  double memory = 0;
+// The prices of a byte at these shares of all bytes that the layers can save by other choices, ascending: the relaxation of a
+// stage has its price near one of them.
+std::vector<double> prices_at(const std::vector<Options>& layers, const std::vector<double>& shares);
+
+// The least memory of the layers of every suffix, and for each price of a byte their least time + price * memory.
+class PricedSums {
+ public:
+  PricedSums() = default;
+  PricedSums(const Suffixes& suffixes, const std::vector<Options>& layers, const std::vector<double>& prices);
+  double memory(std::size_t outer, std::size_t inner) const { return of(outer, inner, 0); }
+  double priced(std::size_t outer, std::size_t inner, std::size_t price) const { return of(outer, inner, price + 1); }
+
+ private:
+  double of(std::size_t outer, std::size_t inner, std::size_t column) const {
+    return rows_[outer * width_ + column] - rows_[inner * width_ + column];
+  }
+  std::size_t width_ = 0;
+  std::vector<double> rows_;  // by suffix
 };
-PricedSteps steps_by_price(const std::vector<Options>& layers);
 
 struct Picked {
   bool fits = false;

@@ -55,8 +55,7 @@ std::string obstacle(const SuffixCosts& costs, int threads, const std::atomic<bo
     return fmt::format("memory: the model needs at least {} with one microbatch in flight everywhere, {} more than the {} of {}",
                        amount(least), amount(least - present), amount(present), counted(problem.devices, "device"));
   if (problem.stages > 0) {
-    const FrontBounds front(problem, costs.suffixes());
-    Threshold any_number(costs, front, threads, 0);
+    Threshold any_number(costs, threads, 0);
     if (any_number.reach(kInfinity, stop))
       return fmt::format("stages: there are plans with other numbers of stages, for instance {}, and none with {}",
                          any_number.stages().size(), problem.stages);

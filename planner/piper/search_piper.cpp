@@ -23,13 +23,6 @@ Objective objective_named(const std::string& name) {
 
 const char* metric_of(Objective objective) { return objective == Objective::Step ? "synchronous_step_time" : "time_per_sample"; }
 
-double objective_value(const PlanningProblem& problem, Objective objective, const std::vector<StageChoice>& stages) {
-  if (objective == Objective::Step) return step_time(problem, stages);
-  double slowest = 0;
-  for (const StageChoice& stage : stages) slowest = std::max(slowest, stage.load);
-  return slowest;
-}
-
 class Search {
  public:
   Search(const Experiment& experiment, const SearchOptions& options)
@@ -74,12 +67,7 @@ class Search {
   // Adds the best plan for every pair of degrees with these in all stages and recompute of whole stages, which the engines can
   // run.
   void add_uniform(const Solution& best, bool known) {
-    struct Found {
-      double value;
-      PlanningProblem problem;
-      std::vector<StageChoice> stages;
-    };
-    std::vector<Found> found;
+    std::vector<std::pair<PlanningProblem, Solution>> found;
     PlanningProblem uniform = in_order(posed_.problem);
     uniform.one_choice_per_stage = true;
     const std::vector<int> data_degrees = data_degrees_of(posed_.problem);
@@ -87,16 +75,17 @@ class Search {
       for (const int data : data_degrees) {
         if (options_.stopped()) continue;
         uniform.least_data = uniform.most_data = data;
-        const PlanningProblem one = only_degree(uniform, g);
-        const Solution solution = solve(one, false);
-        if (!solution.stages.empty()) found.push_back({objective_value(one, objective_, solution.stages), one, solution.stages});
+        PlanningProblem one = only_degree(uniform, g);
+        Solution solution = solve(one, false);
+        if (!solution.stages.empty()) found.emplace_back(std::move(one), std::move(solution));
       }
-    std::stable_sort(found.begin(), found.end(), [](const Found& a, const Found& b) { return a.value < b.value; });
-    for (const Found& plan : found) {
+    std::stable_sort(found.begin(), found.end(),
+                     [](const auto& a, const auto& b) { return a.second.objective < b.second.objective; });
+    for (const auto& [problem, solution] : found) {
       if (answer_.candidates.size() >= options_.candidates) break;
-      if (known && same(plan.stages, best.stages)) continue;
-      Candidate candidate = candidate_of(plan.problem, plan.stages);
-      if (const std::string reason = add_plan(experiment_, plan.problem, plan.stages, candidate); !reason.empty())
+      if (known && same(solution.stages, best.stages)) continue;
+      Candidate candidate = candidate_of(problem, solution.stages);
+      if (const std::string reason = add_plan(experiment_, problem, solution.stages, candidate); !reason.empty())
         answer_.notes.push_back(fmt::format("{}: {}", candidate.summary, reason));
       answer_.candidates.push_back(std::move(candidate));
     }

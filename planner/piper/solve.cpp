@@ -14,14 +14,18 @@ constexpr double kClose = 1e-4;
 // A threshold stands this share of the way down from the best plan to the bound.
 constexpr double kStep = 0.4;
 
+// A bound that no plan can beat, without memory and transfers.
+double work_bound(const SuffixCosts& costs) {
+  const PlanningProblem& problem = costs.problem();
+  const int replicas = std::min(problem.devices, problem.microbatches);
+  return std::max(costs.device_time().back() / problem.devices, costs.replica_time().back() / replicas);
+}
+
 class Bisection {
  public:
   Bisection(const SuffixCosts& costs, const SolveOptions& options)
-      : costs_(costs),
-        options_(options),
-        front_(costs.problem(), costs.suffixes()),
-        threshold_(costs, front_, options.threads, costs.problem().stages) {
-    solution_.lower_bound = std::max(work_bound(costs), front_.least_limit()) * (1 - 1e-12);
+      : costs_(costs), options_(options), threshold_(costs, options.threads, costs.problem().stages) {
+    solution_.lower_bound = std::max(work_bound(costs), costs.front().least_limit()) * (1 - 1e-12);
   }
 
   Solution solve() {
@@ -69,19 +73,12 @@ class Bisection {
 
   const SuffixCosts& costs_;
   const SolveOptions& options_;
-  FrontBounds front_;
   Threshold threshold_;
   double slowest_ = 0;  // as the search counts it: sums in another order than the objective's
   Solution solution_;
 };
 
 }  // namespace
-
-double work_bound(const SuffixCosts& costs) {
-  const PlanningProblem& problem = costs.problem();
-  const int replicas = std::min(problem.devices, problem.microbatches);
-  return std::max(costs.device_time().back() / problem.devices, costs.replica_time().back() / replicas);
-}
 
 Solution least_load(const SuffixCosts& costs, const SolveOptions& options) { return Bisection(costs, options).solve(); }
 

@@ -38,9 +38,6 @@ Solution least_load(const PlanningProblem& problem, const SolveOptions& options)
 // best plan, and finds the least fill and drain at each.
 Solution least_step(const PlanningProblem& problem, const SolveOptions& options);
 
-// A bound that no plan can beat, without memory and transfers.
-double work_bound(const SuffixCosts& costs);
-
 // The reason why a problem has no plan.
 std::string obstacle(const SuffixCosts& costs, int threads, const std::atomic<bool>* stop = nullptr);
 

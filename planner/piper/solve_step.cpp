@@ -5,8 +5,8 @@
 // on below. It ends at the least load of all.
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
-#include "planner/piper/fill_drain.hpp"
 #include "planner/piper/solve.hpp"
 
 namespace panpipe::planner::piper {
@@ -15,13 +15,72 @@ namespace {
 // A plan that is better by less than this share is not looked for: it would be rounding.
 constexpr double kSame = 1e-12;
 
+// Finds the plan with loads of at most T that fills and drains fastest. A step takes N T + sum of x - max of x, where x = data *
+// load of a stage. Sum less max is the sum without one stage, minimised over that stage: a label's value is the sum so far, and
+// it keeps whether a stage was left out already.
+class FillDrain final : public LabelSearch {
+ public:
+  using LabelSearch::LabelSearch;
+  // Of plans that cost less than `enough`.
+  std::optional<double> reach(double limit, double enough, const std::atomic<bool>* stop) {
+    enough_ = enough;
+    return LabelSearch::reach(limit, stop);
+  }
+
+ private:
+  // More replicas than needed cost more, except where fewer microbatches in flight let a faster choice fit.
+  void extend(const Extension& stage, Labels& labels, Counts&) const override {
+    for (std::size_t i = stage.first; i < costs_.data_degrees().size(); ++i) {
+      const int d = costs_.data_degrees()[i];
+      Label label = extended(stage, d);
+      if (!within_limits(stage.cut.outer, label)) return;
+      const double fastest = (stage.base.time + (d - 1) * stage.base.reduction) / d;
+      if (fastest > limit_) continue;
+      const double own = load(stage, label);
+      if (own > limit_ || own == kInfinity) continue;
+      label.value = stage.behind.value + d * own;
+      insert(stage.cut.outer, label, labels);
+      if (!label.left_out) {
+        label.value = stage.behind.value;
+        label.left_out = true;
+        insert(stage.cut.outer, label, labels);
+      }
+      if (own <= fastest) return;
+    }
+  }
+
+  // The needs of the layers before: devices, and their own time without one stage that may be left out.
+  bool hopeless(std::size_t outer, const Label& label) const {
+    if (!leaves_devices(outer, label)) return true;
+    const auto& replica = costs_.replica_time();
+    const double left_out = label.left_out ? 0 : limit_ * (costs_.problem().devices - label.devices);
+    const double rest = std::max(0.0, replica.back() - replica[outer] - left_out);
+    return label.value + rest * (1 - kRounding) >= enough_;
+  }
+
+  // A label beats another that has as few devices and replicas and costs as much, unless only the other may still leave one out.
+  void insert(std::size_t outer, const Label& label, Labels& labels) const {
+    if (hopeless(outer, label)) return;
+    const auto beats = [](const Label& a, const Label& b) {
+      return a.devices <= b.devices && a.replicas <= b.replicas && a.value <= b.value && a.left_out <= b.left_out;
+    };
+    if (std::any_of(labels.begin(), labels.end(), [&](const Label& other) { return beats(other, label); })) return;
+    std::erase_if(labels, [&](const Label& other) { return beats(label, other); });
+    const auto key = [](const Label& l) { return std::tuple(l.devices, l.replicas, l.value, l.left_out); };
+    labels.insert(
+        std::upper_bound(labels.begin(), labels.end(), label, [&](const Label& a, const Label& b) { return key(a) < key(b); }),
+        label);
+  }
+
+  double enough_ = 0;
+};
+
 class StepSolver {
  public:
   StepSolver(const SuffixCosts& costs, const SolveOptions& options, Solution start)
       : costs_(costs),
         options_(options),
-        front_(costs.problem(), costs.suffixes()),
-        fill_(costs, front_),
+        fill_(costs, options.threads, costs.problem().stages),
         microbatches_(costs.problem().microbatches),
         least_load_(start.lower_bound),
         solution_(std::move(start)) {
@@ -68,10 +127,8 @@ class StepSolver {
 
   const SuffixCosts& costs_;
   const SolveOptions& options_;
-  FrontBounds front_;
   FillDrain fill_;
-  double microbatches_;
-  double least_load_;  // no plan has a smaller one
+  const double microbatches_, least_load_;  // no plan has a smaller one
   Solution solution_;
 };
 

@@ -13,58 +13,29 @@ namespace {
 constexpr double kTableBytes = 64e6;
 constexpr std::size_t kMostPrices = 16, kFewestPrices = 3;
 
-// Prices of a byte at evenly spread shares of all bytes that recomputing can save: the relaxation of a stage has its price near
-// one of them.
-std::vector<double> prices_of(const std::vector<Options>& options, std::size_t count) {
-  const auto [steps, total] = steps_by_price(options);
-  std::vector<double> prices;
-  double passed = 0;
-  for (const HullStep& step : steps) {
-    passed += step.memory;
-    const bool due = passed >= total * (static_cast<double>(prices.size()) + 0.5) / static_cast<double>(count);
-    if (due && prices.size() < count && (prices.empty() || step.price() > prices.back())) prices.push_back(step.price());
-  }
-  return prices;
-}
-
 }  // namespace
 
 const SuffixCosts::Tables& SuffixCosts::tables(std::size_t degree, int in_flight) const {
-  std::atomic<const Tables*>& slot = tables_[degree * at(most_in_flight_ + 1) + at(in_flight)];
-  if (const Tables* made = slot.load(std::memory_order_acquire)) return *made;
-  const std::lock_guard<std::mutex> guard(lock_);
-  if (const Tables* made = slot.load(std::memory_order_acquire)) return *made;
-  owned_.push_back(make_tables(degree, in_flight));
-  slot.store(owned_.back().get(), std::memory_order_release);
-  return *owned_.back();
+  Tables& tables = tables_[degree * at(most_in_flight_ + 1) + at(in_flight)];
+  std::call_once(tables.made, [&] { make_tables(degree, in_flight, tables); });
+  return tables;
 }
 
-std::unique_ptr<SuffixCosts::Tables> SuffixCosts::make_tables(std::size_t degree, int in_flight) const {
-  auto made = std::make_unique<Tables>();
+void SuffixCosts::make_tables(std::size_t degree, int in_flight, Tables& made) const {
   for (const Layer& layer : problem_->layers) {
     Options options;
     for (std::size_t c = 0; c < layer.choices[degree].size(); ++c) {
       const Choice& choice = layer.choices[degree][c];
       options.push_back({choice.time, choice.in_flight * in_flight + choice.fixed, static_cast<int>(c)});
     }
-    made->options.push_back(undominated(std::move(options)));
+    made.options.push_back(undominated(std::move(options)));
   }
   const double room = kTableBytes / (8.0 * static_cast<double>(suffixes_->size()) * most_in_flight_);
-  made->prices = prices_of(made->options, std::clamp(static_cast<std::size_t>(room), kFewestPrices, kMostPrices));
-  const std::size_t width = made->prices.size() + 1;
-  made->rows.assign(suffixes_->size() * width, 0);
-  for (std::size_t set = 1; set < suffixes_->size(); ++set) {
-    const double* parent = &made->rows[suffixes_->parent(set) * width];
-    double* row = &made->rows[set * width];
-    const Options& options = made->options[suffixes_->added(set)];
-    row[0] = parent[0] + (options.empty() ? 0 : options.back().memory);
-    for (std::size_t k = 1; k < width; ++k) {
-      double cheapest = options.empty() ? 0 : kInfinity;
-      for (const Option& option : options) cheapest = std::min(cheapest, option.time + made->prices[k - 1] * option.memory);
-      row[k] = parent[k] + cheapest;
-    }
-  }
-  return made;
+  const std::size_t count = std::clamp(static_cast<std::size_t>(room), kFewestPrices, kMostPrices);
+  std::vector<double> shares;
+  for (std::size_t k = 0; k < count; ++k) shares.push_back((static_cast<double>(k) + 0.5) / static_cast<double>(count));
+  made.prices = prices_at(made.options, shares);
+  made.sums = PricedSums(*suffixes_, made.options, made.prices);
 }
 
 // The costs of a layer's choices for this stage: choices that transfer more at its border, or reduce more, take longer by that.

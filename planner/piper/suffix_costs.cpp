@@ -9,8 +9,6 @@
 namespace panpipe::planner::piper {
 namespace {
 
-constexpr std::size_t kMostBases = 400000;  // 10 MB
-
 // Without `one_choice_per_stage` mode 0 is the fastest; with it, mode is whether the stage recomputes (a layer that has only one
 // way takes it in both).
 const Choice& choice_in_mode(const std::vector<Choice>& choices, bool one_mode, bool recompute) {
@@ -47,6 +45,7 @@ SuffixCosts::SuffixCosts(const PlanningProblem& problem, const Suffixes& suffixe
       memory_left_(problem.memory - problem.recompute_reserve),
       most_in_flight_(std::min(problem.devices, problem.microbatches)),
       degrees_(problem.degrees.size()),
+      front_(problem, suffixes),
       tables_(problem.degrees.size() * at(most_in_flight_ + 1)) {
   const auto least_time = [&](int layer, bool device) {
     double time = kInfinity;
@@ -59,7 +58,6 @@ SuffixCosts::SuffixCosts(const PlanningProblem& problem, const Suffixes& suffixe
   replica_time_ = suffixes.sums([&](int layer) { return least_time(layer, false); });
   for (std::size_t g = 0; g < degrees_.size(); ++g) prepare_degree(g);
   prepare_cuts();
-  prepare_bases();
 }
 
 void SuffixCosts::prepare_degree(std::size_t g) {
@@ -117,11 +115,6 @@ void SuffixCosts::prepare_cuts() {
   cut_begin_.push_back(static_cast<std::uint32_t>(cut_edges_.size()));
 }
 
-double SuffixCosts::fastest(const Cut& cut) const {
-  const Row &outer = row(cut.degree, cut.outer), &inner = row(cut.degree, cut.inner);
-  return outer.missing != inner.missing ? kInfinity : outer.time[0] - inner.time[0];
-}
-
 double SuffixCosts::communication(const Cut& cut) const {
   const Degree& degree = degrees_[cut.degree];
   double seconds = 0;
@@ -132,37 +125,18 @@ double SuffixCosts::communication(const Cut& cut) const {
   return seconds;
 }
 
-StageBase SuffixCosts::base(const Cut& cut) const {
-  if (bases_.empty()) return make_base(cut);
-  return bases_[(cut.outer * suffixes_->size() + cut.inner) * degrees_.size() + cut.degree];
-}
-
-// With few suffixes, the bases of all cuts are made at once.
-void SuffixCosts::prepare_bases() {
-  const std::size_t sets = suffixes_->size();
-  if (sets * sets * degrees_.size() > kMostBases) return;
-  std::vector<StageBase> bases(sets * sets * degrees_.size());
-  for (std::size_t outer = 1; outer < sets; ++outer)
-    for (std::size_t inner = 0; inner < outer; ++inner)
-      if (suffixes_->within(inner, outer))
-        for (std::size_t g = 0; g < degrees_.size(); ++g)
-          bases[(outer * sets + inner) * degrees_.size() + g] = make_base({outer, inner, g});
-  bases_ = std::move(bases);
-}
-
-StageBase SuffixCosts::make_base(const Cut& cut) const {
-  const double time = fastest(cut);
-  if (time == kInfinity) return {};
-  const double parameters = row(cut.degree, cut.outer).parameters - row(cut.degree, cut.inner).parameters;
+StageBase SuffixCosts::base(const Cut& cut, double enough) const {
+  const Row &outer = row(cut.degree, cut.outer), &inner = row(cut.degree, cut.inner);
+  const double time = outer.time[0] - inner.time[0];
+  if (outer.missing != inner.missing || time > enough) return {};
+  const double parameters = outer.parameters - inner.parameters;
   return {true, time + communication(cut), 4 * parameters / (problem_->bandwidth * problem_->microbatches)};
 }
 
 double SuffixCosts::bound(const Cut& cut, const Tables& tables, double enough) const {
-  const std::size_t width = tables.prices.size() + 1;
-  const double *outer = &tables.rows[cut.outer * width], *inner = &tables.rows[cut.inner * width];
   double best = 0;
-  for (std::size_t k = 0; k + 1 < width && best <= enough; ++k)
-    best = std::max(best, outer[k + 1] - inner[k + 1] - tables.prices[k] * memory_left_);
+  for (std::size_t k = 0; k < tables.prices.size() && best <= enough; ++k)
+    best = std::max(best, tables.sums.priced(cut.outer, cut.inner, k) - tables.prices[k] * memory_left_);
   return best;
 }
 
@@ -181,8 +155,7 @@ double SuffixCosts::load(const Cut& cut, const StageBase& base, int data, int in
   if (alike && problem_->one_choice_per_stage)
     return fits(1) ? (outer.time[1] - inner.time[1] + border + spread) / data : kInfinity;
   const Tables& table = tables(cut.degree, in_flight);
-  const std::size_t width = table.prices.size() + 1;
-  if (table.rows[cut.outer * width] - table.rows[cut.inner * width] > memory_left_) return kInfinity;
+  if (table.sums.memory(cut.outer, cut.inner) > memory_left_) return kInfinity;
   load = (bound(cut, table, limit * data - border - spread) + border + spread) / data;
   if (load > limit && !problem_->one_choice_per_stage) return load;
   return (choice_time(cut, data, in_flight) + border + spread) / data;
@@ -190,9 +163,7 @@ double SuffixCosts::load(const Cut& cut, const StageBase& base, int data, int in
 
 // The exact choice is the same for every data degree unless the choices differ in what they transfer.
 double SuffixCosts::choice_time(const Cut& cut, int data, int in_flight) const {
-  const auto part = [](auto value, int bits) { return static_cast<std::uint64_t>(value) << bits; };
-  const ChoiceKey key{part(cut.outer, 32) | cut.inner,
-                      part(cut.degree, 48) | part(in_flight, 24) | part(degrees_[cut.degree].alike ? 0 : data, 0)};
+  const std::tuple key(cut.outer, cut.inner, cut.degree, in_flight, degrees_[cut.degree].alike ? 0 : data);
   {
     const std::lock_guard<std::mutex> guard(lock_);
     if (const auto known = chosen_.find(key); known != chosen_.end()) return known->second;

@@ -2,18 +2,14 @@
 // on the choice of profiles under the memory limit. The exact choice is made only if the bounds leave it open.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <limits>
-#include <memory>
+#include <map>
 #include <mutex>
-#include <unordered_map>
-#include <utility>
+#include <tuple>
 #include <vector>
 
-#include "planner/piper/knapsack.hpp"
-#include "planner/piper/planning_problem.hpp"
-#include "planner/piper/suffixes.hpp"
+#include "planner/piper/front_bounds.hpp"
 
 namespace panpipe::planner::piper {
 
@@ -46,10 +42,10 @@ class SuffixCosts {
   const std::vector<double>& device_time() const { return device_time_; }
   const std::vector<double>& replica_time() const { return replica_time_; }
 
-  // The time of the fastest choices only; infinite if a layer lacks the degree, never NaN.
-  double fastest(const Cut& cut) const;
-  StageBase base(const Cut& cut) const;
-  bool has_bases() const { return !bases_.empty(); }  // precomputed, so queries are fast
+  const FrontBounds& front() const { return front_; }
+
+  // Not offered also where the fastest choices alone take longer than `enough`.
+  StageBase base(const Cut& cut, double enough) const;
 
   // The exact load if it is at most `limit`; otherwise a lower bound of the load above `limit` (infinite if memory does not
   // suffice). Thread-safe.
@@ -71,23 +67,17 @@ class SuffixCosts {
     std::vector<double> enter, leave;  // per edge: seconds that it costs the stage at its head, at its tail
     bool alike = true;                 // a layer's choices differ only in time and memory
   };
-  // For one degree and one number in flight: least memory and Lagrangian bounds per suffix.
+  // For one degree and one number in flight, made when first asked for: least memory and Lagrangian bounds per suffix.
   struct Tables {
+    std::once_flag made;
     std::vector<Options> options;  // per layer
     std::vector<double> prices;
-    std::vector<double> rows;  // per suffix: least memory, then one bound per price
-  };
-
-  using ChoiceKey = std::pair<std::uint64_t, std::uint64_t>;  // (outer, inner), (degree, number in flight, data degree)
-  struct ChoiceHash {
-    std::size_t operator()(const ChoiceKey& key) const {
-      return key.first * 0x9E3779B97F4A7C15u ^ (key.second * 0xC2B2AE3D27D4EB4Fu >> 7);
-    }
+    PricedSums sums;
   };
 
   const Row& row(std::size_t degree, std::size_t suffix) const { return degrees_[degree].rows[suffix]; }
   const Tables& tables(std::size_t degree, int in_flight) const;
-  std::unique_ptr<Tables> make_tables(std::size_t degree, int in_flight) const;
+  void make_tables(std::size_t degree, int in_flight, Tables& made) const;
   double communication(const Cut& cut) const;
   double bound(const Cut& cut, const Tables& tables, double enough) const;
   double choice_time(const Cut& cut, int data, int in_flight) const;
@@ -97,8 +87,6 @@ class SuffixCosts {
   void prepare_degree(std::size_t degree);
   void prepare_edges(std::size_t degree);
   void prepare_cuts();
-  void prepare_bases();
-  StageBase make_base(const Cut& cut) const;
 
   const PlanningProblem* problem_;
   const Suffixes* suffixes_;
@@ -109,11 +97,10 @@ class SuffixCosts {
   std::vector<double> device_time_, replica_time_;
   std::vector<Degree> degrees_;
   std::vector<std::uint32_t> cut_begin_, cut_edges_;  // edges from outside, per suffix
-  std::vector<StageBase> bases_;                      // by outer, inner, degree; empty: computed on request
+  FrontBounds front_;
   mutable std::mutex lock_;
-  mutable std::vector<std::unique_ptr<Tables>> owned_;
-  mutable std::vector<std::atomic<const Tables*>> tables_;  // degree x number in flight
-  mutable std::unordered_map<ChoiceKey, double, ChoiceHash> chosen_;
+  mutable std::vector<Tables> tables_;                                                            // degree x number in flight
+  mutable std::map<std::tuple<std::size_t, std::size_t, std::size_t, int, int>, double> chosen_;  // cut, in flight, data degree
 };
 
 }  // namespace panpipe::planner::piper
