@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/input/declare.hpp"
 #include "base/input/reader.hpp"
 #include "base/text/quantity_text.hpp"
 
@@ -107,23 +108,25 @@ BoundKey<T> choice(M T::*member, const Choices<typename Held<M>::type>& choices,
 
 // An absent key leaves the member as it is, and this value is recorded as the default; that of an optional member is not. The
 // declaration names the member's initial value, unless it states a value for `otherwise`.
-template <class T, class M>
-BoundKey<T> bound(M T::*member, Key key) {
-  return bound_keys::scalar(member, std::move(key), false);
+template <class T, class M, class... Parts>
+BoundKey<T> bound(M T::*member, const char* name, std::string_view meaning, const Parts&... parts) {
+  return bound_keys::scalar(member, declare(name, meaning, parts...), false);
 }
-template <class T, class M>
-BoundKey<T> bound(M T::*member, const Choices<typename bound_keys::Held<M>::type>& choices, Key key) {
-  return bound_keys::choice(member, choices, std::move(key), false);
+template <class T, class M, class... Parts>
+BoundKey<T> bound(M T::*member, const Choices<typename bound_keys::Held<M>::type>& choices, const char* name,
+                  std::string_view meaning, const Parts&... parts) {
+  return bound_keys::choice(member, choices, declare(name, meaning, parts...), false);
 }
 
 // For members whose value without the key stands for "not stated" or comes from elsewhere: it is not recorded.
-template <class T, class M>
-BoundKey<T> bound_if_stated(M T::*member, Key key) {
-  return bound_keys::scalar(member, std::move(key), true);
+template <class T, class M, class... Parts>
+BoundKey<T> bound_if_stated(M T::*member, const char* name, std::string_view meaning, const Parts&... parts) {
+  return bound_keys::scalar(member, declare(name, meaning, parts...), true);
 }
-template <class T, class M>
-BoundKey<T> bound_if_stated(M T::*member, const Choices<M>& choices, Key key) {
-  return bound_keys::choice(member, choices, std::move(key), true);
+template <class T, class M, class... Parts>
+BoundKey<T> bound_if_stated(M T::*member, const Choices<M>& choices, const char* name, std::string_view meaning,
+                            const Parts&... parts) {
+  return bound_keys::choice(member, choices, declare(name, meaning, parts...), true);
 }
 
 // Reads every bound key, in the order of the rows.

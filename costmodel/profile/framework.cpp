@@ -53,18 +53,15 @@ double live_bytes(const LossKernels& kernels) {
 template <class T, class M>
 BoundKey<Framework> words(M T::*member, const Choices<M>& choices, const char* name, std::string_view meaning,
                           std::string_view page = {}) {
-  return bound_if_stated(static_cast<M Framework::*>(member), choices,
-                         {.name = name, .otherwise = "the preset's", .meaning = meaning, .page = page});
+  return bound_if_stated(static_cast<M Framework::*>(member), choices, name, meaning, Otherwise{"the preset's"}, Page{page});
 }
-template <class T, class M>
-BoundKey<Framework> number(M T::*member, const char* name, std::string_view meaning, std::string_view page = {}, Key key = {}) {
-  key.name = name;
-  key.otherwise = "the preset's";
-  key.meaning = meaning;
-  key.page = page;
+template <class T, class M, class... Parts>
+BoundKey<Framework> number(M T::*member, const char* name, std::string_view meaning, std::string_view page = {},
+                           const Parts&... parts) {
+  Key key = declare(name, meaning, Otherwise{"the preset's"}, Page{page}, parts...);
   if (key.forms.empty()) key.forms = {bound_keys::form_of<M>()};
   if (key.example.empty()) key.example = bound_keys::text_of(Framework{}.*member, key);
-  return bound_if_stated(static_cast<M Framework::*>(member), std::move(key));
+  return bound_keys::scalar(static_cast<M Framework::*>(member), std::move(key), true);
 }
 // Keys that change the job, which only some trainers can express; the others describe how a framework runs it.
 BoundKey<Framework> reported(const char* fallback, BoundKey<Framework> row) {
@@ -79,7 +76,7 @@ const std::vector<BoundKey<Framework>>& framework_rows() {
                              experts = "models/expert-parallelism.md#host", recipes = "models/recipes.md";
   static const std::vector<BoundKey<Framework>> all = {
       number(&Framework::software, "software", "the year of the CUDA libraries; 0: the newest",
-             "models/compute.md#the-generation-of-software", {.example = "2024"}),
+             "models/compute.md#the-generation-of-software", Example{"2024"}),
       words(&Framework::attention, attention_kernels(), "attention", "the kernels of attention",
             "models/compute.md#a-framework-is-a-list-of-choices"),
       words(&Framework::elementwise,
@@ -249,7 +246,7 @@ const std::vector<BoundKey<Framework>>& framework_rows() {
              "activations kept over those that operators read again, outside the parallel region", memory),
       number(&Framework::sharded_saved_factor, "sharded_saved_factor", "the same inside the parallel region", memory),
       number(&Framework::released_by_input_gradient, "released_by_input_gradient",
-             "share of a unit's activations that I frees; -1: all that W does not read", memory, {.example = "0.5"}),
+             "share of a unit's activations that I frees; -1: all that W does not read", memory, Example{"0.5"}),
       number(&Framework::loss_live_bytes_per_logit, "loss_live_bytes_per_logit",
              "logits, their fp32 copy and their gradient while the loss runs; by default those of `loss`", memory),
       reported("factor",
@@ -261,8 +258,7 @@ const std::vector<BoundKey<Framework>>& framework_rows() {
                      "reserved memory by `allocator_factor`, by the rules of PyTorch's caching allocator, or by these with "
                      "`expandable_segments`",
                      "models/memory.md#reserved-memory")),
-      number(&Framework::allocator_factor, "allocator_factor", "fragmentation", memory,
-             {.forms = {form::number(Sign::Positive)}}),
+      number(&Framework::allocator_factor, "allocator_factor", "fragmentation", memory, form::number(Sign::Positive)),
       number(&Framework::context, "context", "memory of the CUDA context, NCCL and workspaces", memory)};
   return all;
 }
@@ -286,15 +282,11 @@ void check_framework(MapReader& reader, const Framework& f) {
 }  // namespace
 
 Key framework_key() {
-  std::vector<Key> keys = {{.name = "name", .forms = {form::shipped()}, .meaning = "the preset whose keys the others replace"}};
+  std::vector<Key> keys = {declare("name", "the preset whose keys the others replace", form::shipped())};
   keys.insert(keys.end(), framework_rows().begin(), framework_rows().end());
-  return {.name = "framework",
-          .forms = {form::shipped()},
-          .keys = std::move(keys),
-          .otherwise = "by the model's kind; none for clusters in place",
-          .meaning = "preset of the training framework's behaviour, or a map that changes single keys of one",
-          .page = "models/compute.md#a-framework-is-a-list-of-choices",
-          .exports = InExports::Apart};
+  return declare("framework", "preset of the training framework's behaviour, or a map that changes single keys of one",
+                 form::shipped(), Inside{std::move(keys)}, Otherwise{"by the model's kind; none for clusters in place"},
+                 Page{"models/compute.md#a-framework-is-a-list-of-choices"}, InExports::Apart);
 }
 
 namespace {

@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "base/error.hpp"
+#include "base/input/declare.hpp"
 #include "costmodel/scenario/read_parts.hpp"
 
 namespace panpipe {
@@ -17,32 +18,20 @@ constexpr NamePair kOtherNames[] = {{"micro_batch_size", "micro"},        {"micr
 }  // namespace
 
 Key batch_key() {
-  return {
-      .name = "batch",
-      .keys = {{.name = "micro",
-                .forms = {form::whole(1)},
-                .words = {"auto"},
-                .required = true,
-                .meaning = "samples of a microbatch"},
-               {.name = "microbatches", .forms = {form::whole(1)}, .meaning = "per step of one replica; or `global`"},
-               {.name = "global",
-                .forms = {form::whole(1)},
-                .otherwise = "micro x microbatches x data",
-                .meaning = "samples of a step over all replicas, instead of `microbatches` = global / (micro x data), which must "
-                           "be whole. It stays when `parallel.data` or `batch.micro` change, also in a sweep",
-                .example = "64"},
-               lengths_key(),
-               {.name = "order",
-                .words = {"given", "searched"},
-                .fallback = "given",
-                .meaning =
-                    "of the microbatches of unequal length: as listed, or the one with the shortest step that a search finds",
-                .page = "unequal-microbatches.md",
-                .exports = InExports::Reported},
-               packed_key()},
-      .required = true,
-      .meaning = "the samples of a step",
-      .exports = InExports::Stated};
+  return declare(
+      "batch", "the samples of a step",
+      Inside{declare("micro", "samples of a microbatch", form::whole(1), Words{"auto"}, kRequired),
+             declare("microbatches", "per step of one replica; or `global`", form::whole(1)),
+             declare("global",
+                     "samples of a step over all replicas, instead of `microbatches` = global / (micro x data), which must be "
+                     "whole. It stays when `parallel.data` or `batch.micro` change, also in a sweep",
+                     form::whole(1), Otherwise{"micro x microbatches x data"}, Example{"64"}),
+             lengths_key(),
+             declare("order",
+                     "of the microbatches of unequal length: as listed, or the one with the shortest step that a search finds",
+                     Words{"given", "searched"}, Fallback{"given"}, Page{"unequal-microbatches.md"}, InExports::Reported),
+             packed_key()},
+      kRequired, InExports::Stated);
 }
 
 std::vector<NamePair> other_batch_names() { return {std::begin(kOtherNames), std::end(kOtherNames)}; }

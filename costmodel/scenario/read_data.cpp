@@ -1,42 +1,26 @@
 // Reads `data:`.
 #include <fmt/format.h>
 
+#include "base/input/declare.hpp"
 #include "costmodel/scenario/read_parts.hpp"
 
 namespace panpipe {
 
 Key data_key() {
-  return {
-      .name = "data",
-      .keys =
-          {{.name = "synthetic", .forms = {form::truth()}, .meaning = "drawn by `seed`; can only be `true`", .example = "true"},
-           {.name = "tensors",
-            .forms = {form::file()},
-            .meaning = "tensors named as the model's inputs; the first dimension is the sample"},
-           {.name = "tokens", .forms = {form::file()}, .meaning = "token ids, one after another"},
-           {.name = "width",
-            .forms = {form::whole(1)},
-            .otherwise = "16, or an index's",
-            .meaning = "bits of a token, 16 or 32",
-            .example = "16"},
-           {.name = "shuffle",
-            .forms = {form::truth()},
-            .fallback = "false",
-            .meaning = "each pass over the data in a different order, determined by `seed`"},
-           {.name = "validation",
-            .forms = {form::file()},
-            .otherwise = "none",
-            .meaning = "the file for evaluations, of the same kind as the training data"},
-           {.name = "held_out",
-            .forms = {form::share()},
-            .fallback = "0 %",
-            .meaning = "instead of `validation`: the share at the end of the data that evaluations use and training does not",
-            .example = "5 %"}},
-      .otherwise = "`{synthetic: true}`",
-      .meaning = "the data of a training run: exactly one of `synthetic`, `tensors`, `tokens`",
-      .page = "training.md#data",
-      .acts_on = ActsOn::Training,
-      .exports = InExports::Stated};
+  return declare(
+      "data", "the data of a training run: exactly one of `synthetic`, `tensors`, `tokens`",
+      Inside{declare("synthetic", "drawn by `seed`; can only be `true`", form::truth(), Example{"true"}),
+             declare("tensors", "tensors named as the model's inputs; the first dimension is the sample", form::file()),
+             declare("tokens", "token ids, one after another", form::file()),
+             declare("width", "bits of a token, 16 or 32", form::whole(1), Otherwise{"16, or an index's"}, Example{"16"}),
+             declare("shuffle", "each pass over the data in a different order, determined by `seed`", form::truth(),
+                     Fallback{"false"}),
+             declare("validation", "the file for evaluations, of the same kind as the training data", form::file(),
+                     Otherwise{"none"}),
+             declare("held_out",
+                     "instead of `validation`: the share at the end of the data that evaluations use and training does not",
+                     form::share(), Fallback{"0 %"}, Example{"5 %"})},
+      Otherwise{"`{synthetic: true}`"}, Page{"training.md#data"}, ActsOn::Training, InExports::Stated);
 }
 
 namespace {

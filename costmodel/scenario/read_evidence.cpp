@@ -1,29 +1,22 @@
 // Reads `evidence:`.
 #include <fmt/format.h>
 
+#include "base/input/declare.hpp"
 #include "costmodel/scenario/read_parts.hpp"
 
 namespace panpipe {
 
 Key evidence_key() {
-  return {.name = "evidence",
-          .items = {{.forms = {form::file()},
-                     .keys = {{.name = "rows", .forms = {form::file()}, .meaning = "a table of runs"},
-                              {.name = "ids",
-                               .items = {{.forms = {form::text()}}},
-                               .otherwise = "all rows",
-                               .meaning = "of a table: the rows that count"},
-                              {.name = "log", .forms = {form::file()}, .meaning = "a training log"},
-                              {.name = "job",
-                               .forms = {form::file()},
-                               .otherwise = "as the log states it, else this scenario",
-                               .meaning = "of a log: the scenario that it was measured with"}}}},
-          .otherwise = "none",
-          .meaning =
-              "measurements of this machine and trainer, which narrow the interval of a prediction: logs, tables of runs, "
-              "tables of nccl-tests, traces, profiles, measured devices",
-          .page = "evidence.md",
-          .exports = InExports::Apart};
+  return declare(
+      "evidence",
+      "measurements of this machine and trainer, which narrow the interval of a prediction: logs, tables of runs, tables of "
+      "nccl-tests, traces, profiles, measured devices",
+      items(form::file(), Inside{declare("rows", "a table of runs", form::file()),
+                                 declare("ids", "of a table: the rows that count", items(form::text()), Otherwise{"all rows"}),
+                                 declare("log", "a training log", form::file()),
+                                 declare("job", "of a log: the scenario that it was measured with", form::file(),
+                                         Otherwise{"as the log states it, else this scenario"})}),
+      Otherwise{"none"}, Page{"evidence.md"}, InExports::Apart);
 }
 
 namespace {

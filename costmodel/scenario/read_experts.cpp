@@ -23,38 +23,18 @@ const Choices<ExpertPlacement> kPlacements = {{"contiguous", ExpertPlacement::Co
 
 const std::vector<BoundKey<ExpertLoad>>& expert_rows() {
   static const std::vector<BoundKey<ExpertLoad>> rows = {
-      bound(&ExpertLoad::imbalance, {.name = "imbalance",
-                                     .forms = {form::number(Sign::Positive)},
-                                     .otherwise = "1: tokens are spread evenly",
-                                     .meaning = "rows of the busiest rank over the mean of all; at least 1",
-                                     .page = kLoad,
-                                     .example = "1.5"}),
-      bound(&ExpertLoad::capacity, {.name = "capacity",
-                                    .forms = {form::number(Sign::Positive)},
-                                    .otherwise = "no limit: none is dropped",
-                                    .meaning = "rows that an expert takes over the mean",
-                                    .page = kLoad,
-                                    .example = "1.25"}),
-      bound(&ExpertLoad::padded,
-            {.name = "padded", .meaning = "with a capacity, experts with fewer rows are filled up to it", .page = kLoad}),
-      bound(&ExpertLoad::zipf, {.name = "zipf",
-                                .forms = {form::number(Sign::NonNegative)},
-                                .otherwise = "as `tokens` or `imbalance` state",
-                                .meaning = "exponent s of a histogram in which the i-th most wanted expert gets 1 / i^s",
-                                .page = kHistogram,
-                                .example = "0.5"}),
-      {{.name = "tokens",
-        .forms = {form::file()},
-        .items = {{.forms = {form::number(Sign::NonNegative)}, .items = {{.forms = {form::number(Sign::NonNegative)}}}}},
-        .otherwise = "tokens are spread evenly",
-        .meaning = "tokens of each expert, in any unit; or such a list for each layer; or a file with a line for each",
-        .page = kHistogram}},
-      {{.name = "placement",
-        .words = names_of(kPlacements),
-        .items = {{.forms = {form::whole(0)}}},
-        .fallback = "contiguous",
-        .meaning = "experts lie on ranks as they are numbered, or dealt out by load, or in the listed order",
-        .page = kHistogram}}};
+      bound(&ExpertLoad::imbalance, "imbalance", "rows of the busiest rank over the mean of all; at least 1",
+            form::number(Sign::Positive), Otherwise{"1: tokens are spread evenly"}, Page{kLoad}, Example{"1.5"}),
+      bound(&ExpertLoad::capacity, "capacity", "rows that an expert takes over the mean", form::number(Sign::Positive),
+            Otherwise{"no limit: none is dropped"}, Page{kLoad}, Example{"1.25"}),
+      bound(&ExpertLoad::padded, "padded", "with a capacity, experts with fewer rows are filled up to it", Page{kLoad}),
+      bound(&ExpertLoad::zipf, "zipf", "exponent s of a histogram in which the i-th most wanted expert gets 1 / i^s",
+            form::number(Sign::NonNegative), Otherwise{"as `tokens` or `imbalance` state"}, Page{kHistogram}, Example{"0.5"}),
+      {declare("tokens", "tokens of each expert, in any unit; or such a list for each layer; or a file with a line for each",
+               form::file(), items(form::number(Sign::NonNegative), items(form::number(Sign::NonNegative))),
+               Otherwise{"tokens are spread evenly"}, Page{kHistogram})},
+      {declare("placement", "experts lie on ranks as they are numbered, or dealt out by load, or in the listed order",
+               Words{names_of(kPlacements)}, items(form::whole(0)), Fallback{"contiguous"}, Page{kHistogram})}};
   return rows;
 }
 
@@ -159,11 +139,8 @@ void check_load(const Node& node, ReadLog& log, const ExpertLoad& load) {
 }  // namespace
 
 Key experts_key() {
-  return {.name = "experts",
-          .keys = declared(expert_rows()),
-          .meaning = "how tokens are spread over experts",
-          .page = "models/expert-parallelism.md",
-          .exports = InExports::Reported};
+  return declare("experts", "how tokens are spread over experts", Inside{declared(expert_rows())},
+                 Page{"models/expert-parallelism.md"}, InExports::Reported);
 }
 
 ExpertLoad read_expert_load(MapReader& scenario, const Degrees& degrees) {

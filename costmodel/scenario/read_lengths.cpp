@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/index.hpp"
+#include "base/input/declare.hpp"
 #include "base/input/source_text.hpp"
 #include "costmodel/scenario/dynamic_context.hpp"
 #include "costmodel/scenario/read_parts.hpp"
@@ -240,38 +241,25 @@ void derive_microbatches(MapReader& reader, const Node& node, std::size_t listed
 }  // namespace
 
 Key lengths_key() {
-  const Key list = {.name = "lengths", .items = {{.forms = {form::whole(1)}}}, .meaning = "in tokens", .example = "[512, 2048]"};
-  const Key shares = {.name = "shares", .items = {{.forms = {form::share()}}}, .otherwise = "equal", .meaning = "of each length"};
-  return {
-      .name = "lengths",
-      .forms = {form::file()},
-      .items = {{.forms = {form::whole(1)}, .items = {{.forms = {form::whole(1)}}}}},
-      .keys = {list,
-               shares,
-               {.name = "samples",
-                .forms = {form::file()},
-                .items = {{.forms = {form::whole(1)}}},
-                .keys = {list, shares, {.name = "count", .forms = {form::whole(1)}, .meaning = "number of the samples"}},
-                .meaning = "lengths of samples that are packed into sequences",
-                .example = "[1024, 300, 700, 512]"},
-               {.name = "tokens", .forms = {form::whole(1)}, .meaning = "most tokens of a packed sequence", .example = "4096"},
-               {.name = "packing",
-                .words = {"balanced", "sorted", "first-fit"},
-                .fallback = "balanced",
-                .meaning = "how samples are packed"},
-               {.name = "context",
-                .words = {"static", "dynamic"},
-                .fallback = "static",
-                .meaning =
-                    "`dynamic`: samples divide the data x context ranks among them, `parallel.context` of them the longest"}},
-      .otherwise = "all microbatches are of `workload.sequence`",
-      .meaning =
-          "tokens of each microbatch's samples, where microbatches are unequal: a list, in which a list is the samples of a "
-          "packed sequence; a file with a microbatch a line; shares of lengths; or samples to be packed. One for each "
-          "microbatch, or for each of every data replica",
-      .page = "unequal-microbatches.md",
-      .example = "[4096, 512, [1024, 1024], 512]",
-      .exports = InExports::Reported};
+  const Key list = declare("lengths", "in tokens", items(form::whole(1)), Example{"[512, 2048]"});
+  const Key shares = declare("shares", "of each length", items(form::share()), Otherwise{"equal"});
+  return declare(
+      "lengths",
+      "tokens of each microbatch's samples, where microbatches are unequal: a list, in which a list is the samples of a packed "
+      "sequence; a file with a microbatch a line; shares of lengths; or samples to be packed. One for each microbatch, or for "
+      "each of every data replica",
+      form::file(), items(form::whole(1), items(form::whole(1))),
+      Inside{list, shares,
+             declare("samples", "lengths of samples that are packed into sequences", form::file(), items(form::whole(1)),
+                     Inside{list, shares, declare("count", "number of the samples", form::whole(1))},
+                     Example{"[1024, 300, 700, 512]"}),
+             declare("tokens", "most tokens of a packed sequence", form::whole(1), Example{"4096"}),
+             declare("packing", "how samples are packed", Words{"balanced", "sorted", "first-fit"}, Fallback{"balanced"}),
+             declare("context",
+                     "`dynamic`: samples divide the data x context ranks among them, `parallel.context` of them the longest",
+                     Words{"static", "dynamic"}, Fallback{"static"})},
+      Otherwise{"all microbatches are of `workload.sequence`"}, Page{"unequal-microbatches.md"},
+      Example{"[4096, 512, [1024, 1024], 512]"}, InExports::Reported);
 }
 
 void read_lengths(MapReader& reader, Scenario& scenario) {

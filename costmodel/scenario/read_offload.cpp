@@ -15,41 +15,24 @@ const std::vector<BoundKey<HostedState>>& offload_rows() {
   static const Choices<bool> fixed = {{"cpu", true}, {"none", false}};
   const char* page = "models/memory-terms.md#memory-of-the-host";
   static const std::vector<BoundKey<HostedState>> rows = {
-      bound(
-          &HostedState::optimizer, states,
-          {.name = "optimizer",
-           .meaning = "`cpu`: moments and masters lie in the host's memory, which updates them; `stream`: they pass through the "
-                      "devices, which update them; `auto`: `plan` decides",
-           .page = page}),
-      BoundKey<HostedState>{{.name = "streamed_states",
-                             .items = {{.words = {"first_moment", "second_moment", "master"}}},
-                             .otherwise = "all",
-                             .meaning = "with `optimizer: stream`: what lies in the host's memory",
-                             .page = page}},
-      bound(&HostedState::gradients, fixed,
-            {.name = "gradients",
-             .meaning = "`cpu`: sums over microbatches lie in the host's memory, and each backward adds to them",
-             .page = page}),
-      bound(
-          &HostedState::parameters, places,
-          {.name = "parameters",
-           .meaning = "`cpu`: so do the weights: under ZeRO 3 their shards, without replicas what comes for the turn of a stage; "
-                      "`auto`: `plan` decides"}),
-      BoundKey<HostedState>{{.name = "blocks",
-                             .forms = {form::whole(0)},
-                             .words = {"all"},
-                             .otherwise = "0",
-                             .meaning = "first blocks of the model whose kept activations go to the host's memory while other "
-                                        "blocks run, and come back",
-                             .page = page,
-                             .example = "8"}},
-      bound(&HostedState::block_inputs, fixed,
-            {.name = "block_inputs", .meaning = "`cpu`: so do the inputs of every block alone", .page = page}),
-      BoundKey<HostedState>{{.name = "activations",
-                             .words = {"none", "selective", "full", "auto"},
-                             .fallback = "none",
-                             .meaning = "as `schedule.offload`, of any schedule; `auto`: `plan` decides",
-                             .page = "models/transfers.md"}}};
+      bound(&HostedState::optimizer, states, "optimizer",
+            "`cpu`: moments and masters lie in the host's memory, which updates them; `stream`: they pass through the devices, "
+            "which update them; `auto`: `plan` decides",
+            Page{page}),
+      BoundKey<HostedState>{declare("streamed_states", "with `optimizer: stream`: what lies in the host's memory",
+                                    items(Words{"first_moment", "second_moment", "master"}), Otherwise{"all"}, Page{page})},
+      bound(&HostedState::gradients, fixed, "gradients",
+            "`cpu`: sums over microbatches lie in the host's memory, and each backward adds to them", Page{page}),
+      bound(&HostedState::parameters, places, "parameters",
+            "`cpu`: so do the weights: under ZeRO 3 their shards, without replicas what comes for the turn of a stage; `auto`: "
+            "`plan` decides"),
+      BoundKey<HostedState>{declare(
+          "blocks",
+          "first blocks of the model whose kept activations go to the host's memory while other blocks run, and come back",
+          form::whole(0), Words{"all"}, Otherwise{"0"}, Page{page}, Example{"8"})},
+      bound(&HostedState::block_inputs, fixed, "block_inputs", "`cpu`: so do the inputs of every block alone", Page{page}),
+      BoundKey<HostedState>{declare("activations", "as `schedule.offload`, of any schedule; `auto`: `plan` decides",
+                                    Words{"none", "selective", "full", "auto"}, Fallback{"none"}, Page{"models/transfers.md"})}};
   return rows;
 }
 
@@ -112,12 +95,8 @@ void check_streams(MapReader& map, const Scenario& scenario) {
 }  // namespace
 
 Key offload_key() {
-  return {.name = "offload",
-          .keys = declared(offload_rows()),
-          .otherwise = "none",
-          .meaning = "what lies in the host's memory",
-          .page = "models/memory-terms.md#memory-of-the-host",
-          .exports = InExports::Reported};
+  return declare("offload", "what lies in the host's memory", Inside{declared(offload_rows())}, Otherwise{"none"},
+                 Page{"models/memory-terms.md#memory-of-the-host"}, InExports::Reported);
 }
 
 void read_offload(MapReader& reader, Scenario& scenario) {

@@ -15,9 +15,9 @@ using Group = OptimizerRequest::Group;
 
 const std::vector<BoundKey<Group>>& group_rows() {
   static const std::vector<BoundKey<Group>> rows = {
-      bound(&Group::match, {.name = "match", .required = true, .meaning = "pattern of names: `*` any text, `?` one letter"}),
-      bound(&Group::learning_rate, {.name = "learning_rate", .otherwise = "the optimizer's", .meaning = "of these parameters"}),
-      bound(&Group::weight_decay, {.name = "weight_decay", .otherwise = "the optimizer's", .meaning = "of these parameters"})};
+      bound(&Group::match, "match", "pattern of names: `*` any text, `?` one letter", kRequired),
+      bound(&Group::learning_rate, "learning_rate", "of these parameters", Otherwise{"the optimizer's"}),
+      bound(&Group::weight_decay, "weight_decay", "of these parameters", Otherwise{"the optimizer's"})};
   return rows;
 }
 
@@ -30,49 +30,34 @@ const std::vector<std::string>& optimizer_names() {
 std::vector<BoundKey<OptimizerRequest>> matrix_rows() {
   using Request = OptimizerRequest;
   const char *page = "training.md#optimizers", *matrices = "models/optimizers.md";
-  return {
-      bound(&Request::nesterov, {.name = "nesterov", .meaning = "muon: the update looks ahead along the momentum", .page = page}),
-      bound(&Request::newton_schulz_steps, {.name = "newton_schulz_steps",
-                                            .forms = {form::whole(1)},
-                                            .meaning = "muon: iterations that make an update orthogonal",
-                                            .page = matrices,
-                                            .acts_on = ActsOn::Prediction}),
-      bound(&Request::update_scale,
-            {{"original", UpdateScale::Original}, {"match-rms", UpdateScale::MatchRms}, {"spectral", UpdateScale::Spectral}},
-            {.name = "update_scale",
-             .meaning = "muon: factor of a matrix's update, the root of max(1, rows / columns); 0.2 times the root of the larger "
-                        "side; that root",
-             .page = page}),
-      bound(&Request::sharding,
-            {{"replicated", MatrixSharding::Replicated},
-             {"layers", MatrixSharding::Layers},
-             {"gathered", MatrixSharding::Gathered}},
-            {.name = "sharding",
-             .otherwise = "`replicated`; under ZeRO 1 `layers`, under 2 and 3 `gathered`",
-             .meaning = "muon, soap, shampoo: replicas step every matrix, some of them each, or every one that they gather",
-             .page = matrices,
-             .acts_on = ActsOn::Prediction}),
-      bound(&Request::tensor_mode,
-            {{"blockwise", MatrixTensorMode::Blockwise},
-             {"duplicated", MatrixTensorMode::Duplicated},
-             {"distributed", MatrixTensorMode::Distributed},
-             {"layers", MatrixTensorMode::Layers}},
-            {.name = "tensor_mode",
-             .meaning = "muon, soap, shampoo over tensor-parallel ranks: each steps its shard, the whole that it gathers, a part "
-                        "of each iteration, or some of the matrices",
-             .page = matrices,
-             .acts_on = ActsOn::Prediction}),
-      bound(&Request::block, {.name = "block",
-                              .forms = {form::whole(1)},
-                              .otherwise = "soap 10000, shampoo 1024",
-                              .meaning = "soap, shampoo: the most rows or columns of one preconditioner",
-                              .page = matrices,
-                              .acts_on = ActsOn::Prediction}),
-      bound(&Request::interval, {.name = "interval",
-                                 .forms = {form::whole(1)},
-                                 .meaning = "soap, shampoo: steps from one update of the preconditioners to the next",
-                                 .page = matrices,
-                                 .acts_on = ActsOn::Prediction})};
+  return {bound(&Request::nesterov, "nesterov", "muon: the update looks ahead along the momentum", Page{page}),
+          bound(&Request::newton_schulz_steps, "newton_schulz_steps", "muon: iterations that make an update orthogonal",
+                form::whole(1), Page{matrices}, ActsOn::Prediction),
+          bound(&Request::update_scale,
+                {{"original", UpdateScale::Original}, {"match-rms", UpdateScale::MatchRms}, {"spectral", UpdateScale::Spectral}},
+                "update_scale",
+                "muon: factor of a matrix's update, the root of max(1, rows / columns); 0.2 times the root of the larger side; "
+                "that root",
+                Page{page}),
+          bound(&Request::sharding,
+                {{"replicated", MatrixSharding::Replicated},
+                 {"layers", MatrixSharding::Layers},
+                 {"gathered", MatrixSharding::Gathered}},
+                "sharding", "muon, soap, shampoo: replicas step every matrix, some of them each, or every one that they gather",
+                Otherwise{"`replicated`; under ZeRO 1 `layers`, under 2 and 3 `gathered`"}, Page{matrices}, ActsOn::Prediction),
+          bound(&Request::tensor_mode,
+                {{"blockwise", MatrixTensorMode::Blockwise},
+                 {"duplicated", MatrixTensorMode::Duplicated},
+                 {"distributed", MatrixTensorMode::Distributed},
+                 {"layers", MatrixTensorMode::Layers}},
+                "tensor_mode",
+                "muon, soap, shampoo over tensor-parallel ranks: each steps its shard, the whole that it gathers, a part of each "
+                "iteration, or some of the matrices",
+                Page{matrices}, ActsOn::Prediction),
+          bound(&Request::block, "block", "soap, shampoo: the most rows or columns of one preconditioner", form::whole(1),
+                Otherwise{"soap 10000, shampoo 1024"}, Page{matrices}, ActsOn::Prediction),
+          bound(&Request::interval, "interval", "soap, shampoo: steps from one update of the preconditioners to the next",
+                form::whole(1), Page{matrices}, ActsOn::Prediction)};
 }
 
 std::vector<BoundKey<OptimizerRequest>> followed_by(const std::vector<BoundKey<OptimizerRequest>>& last,
@@ -87,61 +72,30 @@ const std::vector<BoundKey<OptimizerRequest>>& optimizer_rows() {
   const char* page = "training.md#optimizers";
   static const std::vector<BoundKey<Request>> rows = followed_by(
       matrix_rows(),
-      {{{.name = "name",
-         .words = optimizer_names(),
-         .required = true,
-         .meaning = "the optimizer",
-         .page = page,
-         .acts_on = ActsOn::Prediction,
-         .exports = InExports::Stated}},
-       bound(&Request::learning_rate,
-             {.name = "learning_rate", .meaning = "after warm-up, before decay", .exports = InExports::Stated}),
-       bound(&Request::weight_decay, {.name = "weight_decay",
-                                      .otherwise = "0; adamw 0.01; muon 0.1",
-                                      .meaning = "share of a weight that a step takes away, times the rate",
-                                      .example = "0.01",
-                                      .exports = InExports::Stated}),
-       bound(&Request::momentum, {.name = "momentum",
-                                  .otherwise = "0; `momentum` 0.9; `muon` 0.95",
-                                  .meaning = "sgd, momentum, muon",
-                                  .example = "0.9",
-                                  .exports = InExports::Stated}),
-       {{.name = "betas",
-         .items = {{.forms = {form::number()}}},
-         .fallback = "[0.9, 0.999]",
-         .meaning = "adam, adamw; muon, soap, shampoo outside hidden matrices: shares of the old averages that are kept",
-         .exports = InExports::Stated}},
-       bound(&Request::epsilon, {.name = "epsilon",
-                                 .forms = {form::number(Sign::Positive)},
-                                 .meaning = "as for betas: added to the root of the second moment",
-                                 .exports = InExports::Stated}),
-       {{.name = "no_decay",
-         .forms = {form::text()},
-         .items = {{.forms = {form::text()}}},
-         .otherwise = "none",
-         .meaning = "parameters without weight decay: kinds (`norms`, `biases`, `vectors`, `embeddings`) and patterns of names",
-         .page = page,
-         .exports = InExports::Stated}},
-       {{.name = "groups",
-         .items = {{.keys = declared(group_rows())}},
-         .otherwise = "none",
-         .meaning = "separate values for matching parameters, at least one of the two each; the first match applies",
-         .exports = InExports::Stated}},
-       bound(&Request::states, {{"fp32", StateFormat::Fp32}, {"bf16", StateFormat::Bf16}, {"8bit", StateFormat::Int8}},
-             {.name = "states",
-              .otherwise = "the format of the updated tensors",
-              .meaning = "format of the moments (adam, adamw, momentum); `8bit`: a byte per element and bitsandbytes' scales. "
-                         "Formats other than fp32: only in predictions",
-              .page = "models/memory-terms.md",
-              .acts_on = ActsOn::Prediction}),
-       bound(
-           &Request::master, {{"fp32", MasterFormat::Fp32}, {"bf16", MasterFormat::Bf16}, {"none", MasterFormat::None}},
-           {.name = "master",
-            .otherwise = "`fp32` in mixed precision",
-            .meaning = "format of the master weights; `none`: the step updates the 2-byte weights themselves. Formats other than "
-                       "fp32: only in predictions",
-            .page = "models/memory-terms.md",
-            .acts_on = ActsOn::Prediction})});
+      {{declare("name", "the optimizer", Words{optimizer_names()}, kRequired, Page{page}, ActsOn::Prediction, InExports::Stated)},
+       bound(&Request::learning_rate, "learning_rate", "after warm-up, before decay", InExports::Stated),
+       bound(&Request::weight_decay, "weight_decay", "share of a weight that a step takes away, times the rate",
+             Otherwise{"0; adamw 0.01; muon 0.1"}, Example{"0.01"}, InExports::Stated),
+       bound(&Request::momentum, "momentum", "sgd, momentum, muon", Otherwise{"0; `momentum` 0.9; `muon` 0.95"}, Example{"0.9"},
+             InExports::Stated),
+       {declare("betas", "adam, adamw; muon, soap, shampoo outside hidden matrices: shares of the old averages that are kept",
+                items(form::number()), Fallback{"[0.9, 0.999]"}, InExports::Stated)},
+       bound(&Request::epsilon, "epsilon", "as for betas: added to the root of the second moment", form::number(Sign::Positive),
+             InExports::Stated),
+       {declare("no_decay",
+                "parameters without weight decay: kinds (`norms`, `biases`, `vectors`, `embeddings`) and patterns of names",
+                form::text(), items(form::text()), Otherwise{"none"}, Page{page}, InExports::Stated)},
+       {declare("groups", "separate values for matching parameters, at least one of the two each; the first match applies",
+                items(Inside{declared(group_rows())}), Otherwise{"none"}, InExports::Stated)},
+       bound(&Request::states, {{"fp32", StateFormat::Fp32}, {"bf16", StateFormat::Bf16}, {"8bit", StateFormat::Int8}}, "states",
+             "format of the moments (adam, adamw, momentum); `8bit`: a byte per element and bitsandbytes' scales. Formats other "
+             "than fp32: only in predictions",
+             Otherwise{"the format of the updated tensors"}, Page{"models/memory-terms.md"}, ActsOn::Prediction),
+       bound(&Request::master, {{"fp32", MasterFormat::Fp32}, {"bf16", MasterFormat::Bf16}, {"none", MasterFormat::None}},
+             "master",
+             "format of the master weights; `none`: the step updates the 2-byte weights themselves. Formats other than fp32: "
+             "only in predictions",
+             Otherwise{"`fp32` in mixed precision"}, Page{"models/memory-terms.md"}, ActsOn::Prediction)});
   return rows;
 }
 
@@ -252,14 +206,9 @@ void read_formats(MapReader& reader, Precision precision, OptimizerRequest& opti
 bool of_matrices(const OptimizerRequest& optimizer) { return optimizer.name == "muon" || preconditions(optimizer); }
 
 Key optimizer_key() {
-  return {.name = "optimizer",
-          .words = optimizer_names(),
-          .keys = declared(optimizer_rows()),
-          .otherwise = "`adam`; `none` for measured layers",
-          .meaning = "the optimizer, or a map with its settings; predictions ask for its name and its formats",
-          .page = "training.md#optimizers",
-          .acts_on = ActsOn::Training,
-          .exports = InExports::Reported};
+  return declare("optimizer", "the optimizer, or a map with its settings; predictions ask for its name and its formats",
+                 Words{optimizer_names()}, Inside{declared(optimizer_rows())}, Otherwise{"`adam`; `none` for measured layers"},
+                 Page{"training.md#optimizers"}, ActsOn::Training, InExports::Reported);
 }
 
 OptimizerRequest read_optimizer(MapReader& scenario, const std::string& fallback, Precision precision) {

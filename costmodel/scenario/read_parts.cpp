@@ -1,4 +1,5 @@
 #include "costmodel/scenario/read_parts.hpp"
+#include "base/input/declare.hpp"
 
 #include <fmt/format.h>
 
@@ -82,10 +83,8 @@ std::vector<NamePair> other_degree_names() {
 Key parallel_key() {
   std::vector<Key> keys;
   for (const Axis& axis : kAxes) {
-    Key key = {.name = std::string(axis.key),
-               .forms = {axis.flag != nullptr ? form::truth() : form::whole(axis.least)},
-               .otherwise = axis.otherwise,
-               .meaning = axis.meaning};
+    Key key = declare(std::string(axis.key), axis.meaning, axis.flag != nullptr ? form::truth() : form::whole(axis.least),
+                      Otherwise{axis.otherwise});
     key.words = {"auto"};
     if (axis.otherwise.empty()) key.fallback = axis.text(Degrees{});
     // Every exporter states these; the others have words in some.
@@ -93,15 +92,13 @@ Key parallel_key() {
     if (axis.flag == nullptr && !axis.always) key.example = std::to_string(axis.least);
     keys.push_back(std::move(key));
   }
-  Key exchange = {.name = "context_exchange",
-                  .fallback = "ring",
-                  .meaning =
-                      "keys and values are brought together by a ring during attention, by `all-gather` before it, or heads "
-                      "are exchanged for the sequence (`ulysses`)",
-                  .page = "models/context.md"};
+  Key exchange = declare("context_exchange",
+                         "keys and values are brought together by a ring during attention, by `all-gather` before it, or heads "
+                         "are exchanged for the sequence (`ulysses`)",
+                         Fallback{"ring"}, Page{"models/context.md"});
   exchange.words = names_of(context_exchanges());
   keys.push_back(std::move(exchange));
-  return {.name = "parallel", .keys = std::move(keys), .meaning = "the degrees of parallelism", .exports = InExports::Reported};
+  return declare("parallel", "the degrees of parallelism", Inside{std::move(keys)}, InExports::Reported);
 }
 
 void read_parallel(MapReader& reader, Scenario& scenario) {

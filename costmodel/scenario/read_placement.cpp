@@ -3,6 +3,7 @@
 
 #include <map>
 
+#include "base/input/declare.hpp"
 #include "base/text/counted.hpp"
 #include "costmodel/degrees/axes.hpp"
 #include "costmodel/scenario/read_parts.hpp"
@@ -10,21 +11,13 @@
 namespace panpipe {
 
 Key partition_key() {
-  return {.name = "partition",
-          .words = {"auto"},
-          .items = {{.forms = {form::text()}}},
-          .fallback = "auto",
-          .meaning = "the movable units that start a stage after the first: names, module paths, or numbers from 0",
-          .exports = InExports::Stated};
+  return declare("partition", "the movable units that start a stage after the first: names, module paths, or numbers from 0",
+                 Words{"auto"}, items(form::text()), Fallback{"auto"}, InExports::Stated);
 }
 
 Key placement_key() {
-  return {.name = "placement",
-          .words = {"auto"},
-          .items = {{.forms = {form::whole(0)}}},
-          .otherwise = "0, 1, 2 ...",
-          .meaning = "the device of every position, tensor fastest, then context, then data, then pipeline",
-          .exports = InExports::Stated};
+  return declare("placement", "the device of every position, tensor fastest, then context, then data, then pipeline",
+                 Words{"auto"}, items(form::whole(0)), Otherwise{"0, 1, 2 ..."}, InExports::Stated);
 }
 
 std::vector<std::string> read_partition(MapReader& scenario) {

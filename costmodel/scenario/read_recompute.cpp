@@ -15,27 +15,19 @@ namespace {
 const std::vector<BoundKey<RecomputeScope>>& recompute_rows() {
   const auto list = [](const char* name, const auto& choices, const char* meaning, const char* page) {
     const Key word = {.words = names_of(choices)};
-    return BoundKey<RecomputeScope>{{.name = name, .items = {word}, .meaning = meaning, .page = page}};
+    return BoundKey<RecomputeScope>{declare(name, meaning, Items{word}, Page{page})};
   };
   static const std::vector<BoundKey<RecomputeScope>> rows = {
       list("operators", recomputed_kinds(), "selective of these operators of a block",
            "models/memory.md#recompute-of-blocks-and-operators"),
       list("modules", recomputed_modules(), "selective of these modules, by Megatron-Core's names; also with the other keys",
            "models/memory.md#recompute-of-modules"),
-      bound(&RecomputeScope::every,
-            {.name = "every", .forms = {form::whole(1)}, .meaning = "in the blocks N, 2 N, 3 N ... of the model; alone: full"}),
-      BoundKey<RecomputeScope>{{.name = "first",
-                                .forms = {form::whole(1)},
-                                .items = {{.forms = {form::whole(0)}}},
-                                .otherwise = "all",
-                                .meaning = "in the first N blocks of each stage, or of stage after stage by a list (0: in none); "
-                                           "also with `operators`",
-                                .example = "1"}},
-      bound_if_stated(&RecomputeScope::chunk, {.name = "chunk",
-                                               .forms = {form::whole(1)},
-                                               .otherwise = "1",
-                                               .meaning = "full, N blocks of a stage together from one input; alone",
-                                               .example = "2"})};
+      bound(&RecomputeScope::every, "every", "in the blocks N, 2 N, 3 N ... of the model; alone: full", form::whole(1)),
+      BoundKey<RecomputeScope>{declare(
+          "first", "in the first N blocks of each stage, or of stage after stage by a list (0: in none); also with `operators`",
+          form::whole(1), items(form::whole(0)), Otherwise{"all"}, Example{"1"})},
+      bound_if_stated(&RecomputeScope::chunk, "chunk", "full, N blocks of a stage together from one input; alone", form::whole(1),
+                      Otherwise{"1"}, Example{"2"})};
   return rows;
 }
 
@@ -96,15 +88,11 @@ void read_first_blocks(MapReader& map, RecomputeScope& scope) {
 }  // namespace
 
 Key recompute_key() {
-  Key key = {.name = "recompute",
-             .words = {"auto"},
-             .keys = declared(recompute_rows()),
-             .fallback = "none",
-             .meaning =
-                 "`full` makes blocks again in the backward, `selective` the inside of attention; or a map: which blocks, "
-                 "which operators",
-             .page = "models/memory.md#recompute-of-blocks-and-operators",
-             .exports = InExports::Stated};
+  Key key = declare(
+      "recompute",
+      "`full` makes blocks again in the backward, `selective` the inside of attention; or a map: which blocks, which operators",
+      Words{"auto"}, Inside{declared(recompute_rows())}, Fallback{"none"},
+      Page{"models/memory.md#recompute-of-blocks-and-operators"}, InExports::Stated);
   for (const auto& mode : recompute_modes()) key.words.emplace_back(mode.first);
   return key;
 }

@@ -11,35 +11,23 @@ namespace {
 
 const std::vector<BoundKey<RolloutRequest>>& rollout_rows() {
   static const std::vector<BoundKey<RolloutRequest>> rows = {
-      bound(&RolloutRequest::time, {.name = "time",
-                                    .forms = {form::time(Sign::Positive)},
-                                    .otherwise = "tokens / tokens_per_second / GPUs",
-                                    .meaning = "of a step's rollouts on the GPUs that generate; or `tokens`"}),
-      {{.name = "tokens", .forms = {form::text()}, .otherwise = "none", .meaning = "generated for a step", .example = "4M"}},
-      bound(&RolloutRequest::tokens_per_second, {.name = "tokens_per_second",
-                                                 .otherwise = "none",
-                                                 .meaning = "that each GPU generates, over all rollouts of a step",
-                                                 .example = "2500"}),
-      bound(&RolloutRequest::gpus,
-            {.name = "gpus", .meaning = "that generate and do not train; 0: those that train generate in turn"}),
-      bound(&RolloutRequest::staleness,
-            {.name = "staleness",
-             .meaning = "steps by which the generating weights may be older; 0: each half waits for the other"}),
-      bound(&RolloutRequest::update, {.name = "update",
-                                      .forms = {form::time()},
-                                      .meaning = "weights to the generator, and memory handed over, in each step"})};
+      bound(&RolloutRequest::time, "time", "of a step's rollouts on the GPUs that generate; or `tokens`",
+            form::time(Sign::Positive), Otherwise{"tokens / tokens_per_second / GPUs"}),
+      {declare("tokens", "generated for a step", form::text(), Otherwise{"none"}, Example{"4M"})},
+      bound(&RolloutRequest::tokens_per_second, "tokens_per_second", "that each GPU generates, over all rollouts of a step",
+            Otherwise{"none"}, Example{"2500"}),
+      bound(&RolloutRequest::gpus, "gpus", "that generate and do not train; 0: those that train generate in turn"),
+      bound(&RolloutRequest::staleness, "staleness",
+            "steps by which the generating weights may be older; 0: each half waits for the other"),
+      bound(&RolloutRequest::update, "update", "weights to the generator, and memory handed over, in each step", form::time())};
   return rows;
 }
 
 }  // namespace
 
 Key rollout_key() {
-  return {.name = "rollout",
-          .keys = declared(rollout_rows()),
-          .otherwise = "none",
-          .meaning = "the generating half of a step of reinforcement learning; the predicted training step ignores it",
-          .page = "post-training.md",
-          .exports = InExports::Stated};
+  return declare("rollout", "the generating half of a step of reinforcement learning; the predicted training step ignores it",
+                 Inside{declared(rollout_rows())}, Otherwise{"none"}, Page{"post-training.md"}, InExports::Stated);
 }
 
 std::optional<RolloutRequest> read_rollout(MapReader& scenario) {
@@ -64,21 +52,11 @@ std::optional<RolloutRequest> read_rollout(MapReader& scenario) {
 }
 
 Key packed_key() {
-  return {.name = "packed",
-          .keys = {{.name = "lengths",
-                    .items = {{.forms = {form::whole(1)}}},
-                    .required = true,
-                    .meaning = "of the samples, in tokens",
-                    .example = "[512, 2048]"},
-                   {.name = "shares",
-                    .items = {{.forms = {form::share()}}},
-                    .otherwise = "equal",
-                    .meaning = "of the samples that have each length",
-                    .example = "[80 %, 20 %]"}},
-          .otherwise = "a sequence is one sample",
-          .meaning = "samples packed into each sequence, which attend to themselves alone",
-          .page = "post-training.md",
-          .exports = InExports::Reported};
+  return declare("packed", "samples packed into each sequence, which attend to themselves alone",
+                 Inside{declare("lengths", "of the samples, in tokens", items(form::whole(1)), kRequired, Example{"[512, 2048]"}),
+                        declare("shares", "of the samples that have each length", items(form::share()), Otherwise{"equal"},
+                                Example{"[80 %, 20 %]"})},
+                 Otherwise{"a sequence is one sample"}, Page{"post-training.md"}, InExports::Reported);
 }
 
 SampleLengths read_packed(MapReader& batch) {

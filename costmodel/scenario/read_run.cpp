@@ -28,35 +28,21 @@ using Failures = RunRequest::Failures;
 
 const std::vector<BoundKey<Checkpoint>>& checkpoint_rows() {
   static const std::vector<BoundKey<Checkpoint>> rows = {
-      bound(&Checkpoint::time, {.name = "time",
-                                .forms = {form::time(Sign::Positive)},
-                                .meaning = "training stops for this long at each; or `bandwidth`"}),
-      bound(&Checkpoint::bandwidth, {.name = "bandwidth", .meaning = "of the storage, all writers together"}),
-      bound(&Checkpoint::size, {.name = "size",
-                                .forms = {form::size(Sign::Positive)},
-                                .otherwise = "weights and optimizer state",
-                                .meaning = "of a checkpoint"}),
-      {{.name = "interval",
-        .forms = {form::time(Sign::Positive)},
-        .words = {"optimal"},
-        .otherwise = "the best for the failures",
-        .meaning = "training time between checkpoints"}}};
+      bound(&Checkpoint::time, "time", "training stops for this long at each; or `bandwidth`", form::time(Sign::Positive)),
+      bound(&Checkpoint::bandwidth, "bandwidth", "of the storage, all writers together"),
+      bound(&Checkpoint::size, "size", "of a checkpoint", form::size(Sign::Positive), Otherwise{"weights and optimizer state"}),
+      {declare("interval", "training time between checkpoints", form::time(Sign::Positive), Words{"optimal"},
+               Otherwise{"the best for the failures"})}};
   return rows;
 }
 
 const std::vector<BoundKey<Failures>>& failure_rows() {
   using Part = RunRequest::FailingPart;
   static const std::vector<BoundKey<Failures>> rows = {
-      {{.name = "mtbf",
-        .forms = {form::time(Sign::Positive)},
-        .fallback = kMtbf,
-        .meaning = "mean time between the failures of one part (default: Llama 3)"}},
-      bound(&Failures::part, {{"gpu", Part::Gpu}, {"node", Part::Node}},
-            {.name = "per", .meaning = "the part that `mtbf` is stated of"}),
-      {{.name = "restart",
-        .forms = {form::time()},
-        .fallback = kRestart,
-        .meaning = "from a failure until training resumes (default: MegaScale)"}}};
+      {declare("mtbf", "mean time between the failures of one part (default: Llama 3)", form::time(Sign::Positive),
+               Fallback{kMtbf})},
+      bound(&Failures::part, {{"gpu", Part::Gpu}, {"node", Part::Node}}, "per", "the part that `mtbf` is stated of"),
+      {declare("restart", "from a failure until training resumes (default: MegaScale)", form::time(), Fallback{kRestart})}};
   return rows;
 }
 
@@ -207,51 +193,26 @@ void read_energy(MapReader& reader, const std::optional<Cluster>& cluster, RunRe
 
 Key run_key() {
   const auto amount = [](const char* name, const char* example) {
-    return Key{.name = name, .forms = {form::text()}, .meaning = "how much is trained; one of the three", .example = example};
+    return declare(name, "how much is trained; one of the three", form::text(), Example{example});
   };
-  return {.name = "run",
-          .keys = {amount("tokens", "300B"),
-                   amount("samples", "1M"),
-                   amount("steps", "10k"),
-                   {.name = "price",
-                    .forms = {form::text(), form::shipped()},
-                    .otherwise = "none",
-                    .meaning = "of a device hour: an amount with its currency, or a list of prices",
-                    .example = "2.5 USD"},
-                   {.name = "carbon",
-                    .forms = {form::text()},
-                    .otherwise = "none",
-                    .meaning = "carbon dioxide of the electricity",
-                    .example = "400 g/kWh"},
-                   {.name = "checkpoint",
-                    .keys = declared(checkpoint_rows()),
-                    .otherwise = "none",
-                    .meaning = "what checkpoints cost"},
-                   {.name = "failures", .keys = declared(failure_rows()), .otherwise = "none", .meaning = "how often parts fail"},
-                   {.name = "power",
-                    .keys = {{.name = "gpu",
-                              .forms = {form::text()},
-                              .otherwise = "the published power of the devices",
-                              .meaning = "power of a GPU",
-                              .example = "700 W"},
-                             {.name = "share",
-                              .forms = {form::share()},
-                              .fallback = exact_fraction_text(kShare),
-                              .meaning = "share of it that is drawn while training"},
-                             {.name = "node",
-                              .forms = {form::text()},
-                              .fallback = exact_text(Power(0)),
-                              .meaning = "power of a node without its GPUs",
-                              .example = "100 W"},
-                             {.name = "pue",
-                              .forms = {form::number(Sign::Positive)},
-                              .fallback = fmt::format("{}", kPue),
-                              .meaning = "power of the whole site over that of its computers; at least 1"}},
-                    .meaning = "what the energy is computed from"}},
-          .otherwise = "none",
-          .meaning = "how much is trained, prices, checkpoints, failures, power; the predicted step ignores it",
-          .page = "run-costs.md",
-          .exports = InExports::Stated};
+  return declare(
+      "run", "how much is trained, prices, checkpoints, failures, power; the predicted step ignores it",
+      Inside{amount("tokens", "300B"), amount("samples", "1M"), amount("steps", "10k"),
+             declare("price", "of a device hour: an amount with its currency, or a list of prices", form::text(), form::shipped(),
+                     Otherwise{"none"}, Example{"2.5 USD"}),
+             declare("carbon", "carbon dioxide of the electricity", form::text(), Otherwise{"none"}, Example{"400 g/kWh"}),
+             declare("checkpoint", "what checkpoints cost", Inside{declared(checkpoint_rows())}, Otherwise{"none"}),
+             declare("failures", "how often parts fail", Inside{declared(failure_rows())}, Otherwise{"none"}),
+             declare("power", "what the energy is computed from",
+                     Inside{declare("gpu", "power of a GPU", form::text(), Otherwise{"the published power of the devices"},
+                                    Example{"700 W"}),
+                            declare("share", "share of it that is drawn while training", form::share(),
+                                    Fallback{exact_fraction_text(kShare)}),
+                            declare("node", "power of a node without its GPUs", form::text(), Fallback{exact_text(Power(0))},
+                                    Example{"100 W"}),
+                            declare("pue", "power of the whole site over that of its computers; at least 1",
+                                    form::number(Sign::Positive), Fallback{fmt::format("{}", kPue)})})},
+      Otherwise{"none"}, Page{"run-costs.md"}, InExports::Stated);
 }
 
 std::optional<RunRequest> read_run(MapReader& scenario, const std::optional<Cluster>& cluster) {

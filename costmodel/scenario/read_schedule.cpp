@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/input/declare.hpp"
 #include "base/text/did_you_mean.hpp"
 #include "base/text/quantity_text.hpp"
 #include "costmodel/scenario/read_parts.hpp"
@@ -181,85 +182,47 @@ constexpr std::pair<std::string_view, std::string_view> kOptionMeanings[] = {
 
 Key schedule_key() {
   std::vector<Key> keys = {
-      {.name = "name",
-       .forms = {form::text()},
-       .words = {"auto"},
-       .meaning = "the family, or a name for the rows in `csv`; `auto` leaves it open next to `vocabulary`"},
-      {.name = "csv",
-       .forms = {form::file()},
-       .items = {{.forms = {form::text()}}},
-       .meaning = "an order: a file, or its rows, as in `{name: mine, csv: [\"0F0,0B0\", \"1F0,1B0\"]}`",
-       .page = "file-formats.md#schedule-csv"},
-      {.name = "braid",
-       .words = {"split", "atomic"},
-       .otherwise = "`split`",
-       .meaning = "`split`: the units of a group's members are woven. `atomic`: the members run one after another; the group "
-                  "starts with all inputs and delivers all outputs at its end",
-       .page = "models/braids.md"},
-      {.name = "recompute",
-       .forms = {form::text()},
-       .otherwise = "none",
-       .meaning = "recompute as separate actions: `full`, or of so many stages per rank",
-       .page = "models/transfers.md"},
-      {.name = "offload",
-       .words = {"none", "selective", "full"},
-       .otherwise = "`none`",
-       .meaning = "activations that are parked in the host's memory",
-       .page = "models/transfers.md"},
-      {.name = "offload_waiting",
-       .forms = {form::truth()},
-       .otherwise = "`false`",
-       .meaning = "also parks tensors that stay from I to W",
-       .page = "models/transfers.md",
-       .example = "false"},
-      {.name = "offload_stagger",
-       .forms = {form::whole(1)},
-       .otherwise = "1",
-       .meaning = "so many consecutive ranks share one path to the host, and no two of them copy at once",
-       .page = "models/transfers.md",
-       .example = "1"},
-      {.name = "post_validation",
-       .forms = {form::truth()},
-       .otherwise = "`false`",
-       .meaning = "a rank updates when its own gradients are done and goes on; clipping and overflow are checked afterwards, and "
-                  "an update that they forbid is taken back",
-       .page = "models/rolling.md",
-       .example = "true"},
-      {.name = "vocabulary",
-       .words = {"auto", "whole", "stages"},
-       .otherwise = "`whole`",
-       .meaning =
-           "`stages`: embedding and head are cut along the vocabulary over all ranks of the pipeline; in 1f1b, interleaved-1f1b, "
-           "1f1b-v, v-half and v-min. `auto`: `plan` tries both",
-       .page = "models/vocabulary.md"},
-      {.name = "vocabulary_barriers",
-       .forms = {form::whole(1)},
-       .otherwise = "1",
-       .meaning = "exchanges between a microbatch's last forward and its first backward: 1, or 2 with the second pass in between",
-       .page = "models/vocabulary.md",
-       .example = "2"}};
+      declare("name", "the family, or a name for the rows in `csv`; `auto` leaves it open next to `vocabulary`", form::text(),
+              Words{"auto"}),
+      declare("csv", "an order: a file, or its rows, as in `{name: mine, csv: [\"0F0,0B0\", \"1F0,1B0\"]}`", form::file(),
+              items(form::text()), Page{"file-formats.md#schedule-csv"}),
+      declare("braid",
+              "`split`: the units of a group's members are woven. `atomic`: the members run one after another; the group starts "
+              "with all inputs and delivers all outputs at its end",
+              Words{"split", "atomic"}, Otherwise{"`split`"}, Page{"models/braids.md"}),
+      declare("recompute", "recompute as separate actions: `full`, or of so many stages per rank", form::text(),
+              Otherwise{"none"}, Page{"models/transfers.md"}),
+      declare("offload", "activations that are parked in the host's memory", Words{"none", "selective", "full"},
+              Otherwise{"`none`"}, Page{"models/transfers.md"}),
+      declare("offload_waiting", "also parks tensors that stay from I to W", form::truth(), Otherwise{"`false`"},
+              Page{"models/transfers.md"}, Example{"false"}),
+      declare("offload_stagger", "so many consecutive ranks share one path to the host, and no two of them copy at once",
+              form::whole(1), Otherwise{"1"}, Page{"models/transfers.md"}, Example{"1"}),
+      declare("post_validation",
+              "a rank updates when its own gradients are done and goes on; clipping and overflow are checked afterwards, and an "
+              "update that they forbid is taken back",
+              form::truth(), Otherwise{"`false`"}, Page{"models/rolling.md"}, Example{"true"}),
+      declare("vocabulary",
+              "`stages`: embedding and head are cut along the vocabulary over all ranks of the pipeline; in 1f1b, "
+              "interleaved-1f1b, 1f1b-v, v-half and v-min. `auto`: `plan` tries both",
+              Words{"auto", "whole", "stages"}, Otherwise{"`whole`"}, Page{"models/vocabulary.md"}),
+      declare("vocabulary_barriers",
+              "exchanges between a microbatch's last forward and its first backward: 1, or 2 with the second pass in between",
+              form::whole(1), Otherwise{"1"}, Page{"models/vocabulary.md"}, Example{"2"})};
   for (const ScheduleFamily& family : schedule_families())
     for (const auto& option : family.options) {
       if (std::any_of(keys.begin(), keys.end(), [&](const Key& known) { return known.name == option.first; })) continue;
-      Key key = {.name = std::string(option.first),
-                 .forms = {form::text()},
-                 .otherwise = "the family's",
-                 .page = "models/schedules.md#families"};
+      Key key =
+          declare(std::string(option.first), "", form::text(), Otherwise{"the family's"}, Page{"models/schedules.md#families"});
       for (const auto& [name, meaning] : kOptionMeanings)
         if (name == option.first) key.meaning = meaning;
       keys.push_back(std::move(key));
     }
-  return {.name = "schedule",
-          .forms = {form::text()},
-          .words = {"auto"},
-          .items = {{.forms = {form::text()}}},
-          .keys = std::move(keys),
-          .fallback = "1f1b",
-          .meaning =
-              "a family, a map with its options, or a list of families: `plan` searches among these, and the other verbs "
-              "take the first",
-          .page = "models/schedules.md#families",
-          .exports = InExports::Stated};
+  return declare(
+      "schedule",
+      "a family, a map with its options, or a list of families: `plan` searches among these, and the other verbs take the first",
+      form::text(), Words{"auto"}, items(form::text()), Inside{std::move(keys)}, Fallback{"1f1b"},
+      Page{"models/schedules.md#families"}, InExports::Stated);
 }
 
 std::string read_order_rows(const Node& list, ReadLog& log) {

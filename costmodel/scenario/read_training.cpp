@@ -10,76 +10,43 @@ namespace {
 
 const std::vector<BoundKey<TrainingRequest>>& evaluation_rows() {
   static const std::vector<BoundKey<TrainingRequest>> rows = {
-      bound(&TrainingRequest::evaluate_every, {.name = "every",
-                                               .forms = {form::whole(1)},
-                                               .required = true,
-                                               .meaning = "steps between evaluations",
-                                               .example = "10"}),
-      bound_if_stated(&TrainingRequest::evaluate_steps, {.name = "steps",
-                                                         .forms = {form::whole(1)},
-                                                         .otherwise = "all whole batches held out",
-                                                         .meaning = "batches of a step's size",
-                                                         .example = "2"})};
+      bound(&TrainingRequest::evaluate_every, "every", "steps between evaluations", form::whole(1), kRequired, Example{"10"}),
+      bound_if_stated(&TrainingRequest::evaluate_steps, "steps", "batches of a step's size", form::whole(1),
+                      Otherwise{"all whole batches held out"}, Example{"2"})};
   return rows;
 }
 
 const std::vector<BoundKey<TrainingRequest>>& loss_scale_rows() {
   static const std::vector<BoundKey<TrainingRequest>> rows = {
-      bound(&TrainingRequest::initial_scale,
-            {.name = "initial", .forms = {form::number(Sign::Positive)}, .meaning = "the scale at the start"}),
-      bound(&TrainingRequest::growth_interval, {.name = "growth_interval",
-                                                .forms = {form::whole(1)},
-                                                .meaning = "steps without overflow after which the scale doubles"})};
+      bound(&TrainingRequest::initial_scale, "initial", "the scale at the start", form::number(Sign::Positive)),
+      bound(&TrainingRequest::growth_interval, "growth_interval", "steps without overflow after which the scale doubles",
+            form::whole(1))};
   return rows;
 }
 
 const std::vector<BoundKey<TrainingRequest>>& training_rows() {
   using Decay = TrainingRequest::Decay;
   static const std::vector<BoundKey<TrainingRequest>> rows = {
-      bound(&TrainingRequest::warmup_steps,
-            {.name = "warmup_steps", .meaning = "updates over which the learning rate rises linearly"}),
+      bound(&TrainingRequest::warmup_steps, "warmup_steps", "updates over which the learning rate rises linearly"),
       bound(&TrainingRequest::decay,
             {{"constant", Decay::Constant},
              {"linear", Decay::Linear},
              {"cosine", Decay::Cosine},
              {"inverse_sqrt", Decay::InverseSqrt}},
-            {.name = "decay", .meaning = "how the rate falls to `minimum_learning_rate` at update `decay_steps`"}),
-      {{.name = "decay_start",
-        .forms = {form::whole(0)},
-        .otherwise = "`warmup_steps`",
-        .meaning = "update until which the rate stays before it falls (linear, cosine)",
-        .example = "5"}},
-      {{.name = "decay_steps",
-        .forms = {form::whole(1)},
-        .meaning = "updates, counted from the first, after which the decay ends (linear, cosine)",
-        .example = "1000"}},
-      {{.name = "minimum_learning_rate",
-        .forms = {form::number(Sign::NonNegative)},
-        .fallback = "0",
-        .meaning = "the rate at the end of the decay"}},
-      bound_if_stated(&TrainingRequest::clip_gradients, {.name = "clip_gradients",
-                                                         .forms = {form::number(Sign::Positive)},
-                                                         .otherwise = "not clipped",
-                                                         .meaning = "largest norm over all parameters",
-                                                         .example = "1"}),
-      {{.name = "loss_scale",
-        .forms = {form::number(Sign::Positive)},
-        .words = {"dynamic"},
-        .keys = declared(loss_scale_rows()),
-        .otherwise = "`dynamic` in fp16, else 1",
-        .meaning = "factor on the loss, which keeps gradients of fp16 from vanishing",
-        .example = "2"}},
-      {{.name = "evaluate",
-        .keys = declared(evaluation_rows()),
-        .otherwise = "never",
-        .meaning = "evaluations on held-out data",
-        .page = "training.md#evaluation"}},
-      bound_if_stated(&TrainingRequest::keep_checkpoints, {.name = "keep_checkpoints",
-                                                           .forms = {form::whole(1)},
-                                                           .otherwise = "all",
-                                                           .meaning = "number of newest checkpoints to keep",
-                                                           .page = "models/checkpoints.md",
-                                                           .example = "3"})};
+            "decay", "how the rate falls to `minimum_learning_rate` at update `decay_steps`"),
+      {declare("decay_start", "update until which the rate stays before it falls (linear, cosine)", form::whole(0),
+               Otherwise{"`warmup_steps`"}, Example{"5"})},
+      {declare("decay_steps", "updates, counted from the first, after which the decay ends (linear, cosine)", form::whole(1),
+               Example{"1000"})},
+      {declare("minimum_learning_rate", "the rate at the end of the decay", form::number(Sign::NonNegative), Fallback{"0"})},
+      bound_if_stated(&TrainingRequest::clip_gradients, "clip_gradients", "largest norm over all parameters",
+                      form::number(Sign::Positive), Otherwise{"not clipped"}, Example{"1"}),
+      {declare("loss_scale", "factor on the loss, which keeps gradients of fp16 from vanishing", form::number(Sign::Positive),
+               Words{"dynamic"}, Inside{declared(loss_scale_rows())}, Otherwise{"`dynamic` in fp16, else 1"}, Example{"2"})},
+      {declare("evaluate", "evaluations on held-out data", Inside{declared(evaluation_rows())}, Otherwise{"never"},
+               Page{"training.md#evaluation"})},
+      bound_if_stated(&TrainingRequest::keep_checkpoints, "keep_checkpoints", "number of newest checkpoints to keep",
+                      form::whole(1), Otherwise{"all"}, Page{"models/checkpoints.md"}, Example{"3"})};
   return rows;
 }
 
@@ -161,12 +128,8 @@ void read_loss_scale(MapReader& reader, TrainingRequest& training) {
 }  // namespace
 
 Key training_key() {
-  return {.name = "training",
-          .keys = declared(training_rows()),
-          .meaning = "what a training run does beyond its passes",
-          .page = "training.md",
-          .acts_on = ActsOn::Training,
-          .exports = InExports::Stated};
+  return declare("training", "what a training run does beyond its passes", Inside{declared(training_rows())}, Page{"training.md"},
+                 ActsOn::Training, InExports::Stated);
 }
 
 TrainingRequest read_training(MapReader& scenario) {

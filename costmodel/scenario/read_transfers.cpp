@@ -13,40 +13,33 @@ const std::vector<BoundKey<TransferRules>>& transfer_rows() {
             {{"asynchronous", Rules::Semantics::Asynchronous},
              {"blocking", Rules::Semantics::Blocking},
              {"batched", Rules::Semantics::Batched}},
-            {.name = "semantics",
-             .otherwise = "the framework's; `asynchronous` for measured layers and clusters in place",
-             .meaning = "`asynchronous`: no rank waits. `blocking`: a rank goes on when all outputs of its pass (or group) have "
-                        "arrived. `batched`: sends of one turn and receives for the next are one batch, for which both ends wait",
-             .page = "models/transfers.md#batches-in-a-scenario"}),
+            "semantics",
+            "`asynchronous`: no rank waits. `blocking`: a rank goes on when all outputs of its pass (or group) have arrived. "
+            "`batched`: sends of one turn and receives for the next are one batch, for which both ends wait",
+            Otherwise{"the framework's; `asynchronous` for measured layers and clusters in place"},
+            Page{"models/transfers.md#batches-in-a-scenario"}),
       bound(&Rules::braid_inputs, {{"together", Rules::BraidInputs::Together}, {"unit", Rules::BraidInputs::Unit}},
-            {.name = "braid_inputs",
-             .meaning = "a woven group starts when the inputs of all its members have arrived; or, with `unit`, each member's "
-                        "first unit waits for its own"}),
-      bound(&Rules::braid_outputs, {{"end", Rules::BraidOutputs::End}, {"unit", Rules::BraidOutputs::Unit}},
-            {.name = "braid_outputs",
-             .meaning = "all outputs of a woven group leave when it ends; or, with `unit`, each when its own member's last unit "
-                        "and all-reduce have ended"}),
+            "braid_inputs",
+            "a woven group starts when the inputs of all its members have arrived; or, with `unit`, each member's first unit "
+            "waits for its own"),
+      bound(&Rules::braid_outputs, {{"end", Rules::BraidOutputs::End}, {"unit", Rules::BraidOutputs::Unit}}, "braid_outputs",
+            "all outputs of a woven group leave when it ends; or, with `unit`, each when its own member's last unit and "
+            "all-reduce have ended"),
       bound(&Rules::full_backward_sends,
             {{"end", Rules::FullBackwardSends::End}, {"input_gradient", Rules::FullBackwardSends::InputGradient}},
-            {.name = "full_backward_sends",
-             .meaning = "`input_gradient`: a full backward hands its gradient on before its last weight gradient"}),
-      bound(&Rules::batch_after, {{"cell", Rules::BatchAfter::Cell}, {"pair", Rules::BatchAfter::Pair}},
-            {.name = "batch_after",
-             .meaning = "`pair`: a forward and the backward after it are one turn, with one batch after both"}),
+            "full_backward_sends", "`input_gradient`: a full backward hands its gradient on before its last weight gradient"),
+      bound(&Rules::batch_after, {{"cell", Rules::BatchAfter::Cell}, {"pair", Rules::BatchAfter::Pair}}, "batch_after",
+            "`pair`: a forward and the backward after it are one turn, with one batch after both"),
       bound(&Rules::batch_receives, {{"as_needed", Rules::BatchReceives::AsNeeded}, {"late", Rules::BatchReceives::Late}},
-            {.name = "batch_receives",
-             .meaning = "`late`: receives are right before their turn, even if ranks then wait for each other"})};
+            "batch_receives", "`late`: receives are right before their turn, even if ranks then wait for each other")};
   return rows;
 }
 
 }  // namespace
 
 Key transfers_key() {
-  return {.name = "transfers",
-          .keys = declared(transfer_rows()),
-          .meaning = "which ranks wait for a transfer",
-          .page = "models/braids.md",
-          .exports = InExports::Apart};
+  return declare("transfers", "which ranks wait for a transfer", Inside{declared(transfer_rows())}, Page{"models/braids.md"},
+                 InExports::Apart);
 }
 
 TransferRules read_transfers(MapReader& scenario, bool framework_blocks, const std::string& framework) {

@@ -10,6 +10,7 @@
 
 #include "base/error.hpp"
 #include "base/input/cached_document.hpp"
+#include "base/input/declare.hpp"
 #include "base/input/shipped.hpp"
 #include "base/text/did_you_mean.hpp"
 #include "base/text/json_writer.hpp"
@@ -253,20 +254,14 @@ bool Trainer::runs_schedule(std::string_view family) const {
 }
 
 Key trainer_key() {
-  return {.name = "trainer",
-          .forms = {form::shipped()},
-          .keys = {{.name = "name", .forms = {form::shipped()}, .required = true, .meaning = "the trainer"},
-                   {.name = "release",
-                    .forms = {form::text()},
-                    .otherwise = "the newest",
-                    .meaning = "its release, where that decides what can run",
-                    .example = "0.12"}},
-          .otherwise = "none",
-          .meaning =
-              "the program that trains: it decides what steps cost (`framework` refines it), what `plan` may choose, and "
-              "which words `export` writes",
-          .page = "trainers.md",
-          .exports = InExports::Apart};
+  return declare("trainer",
+                 "the program that trains: it decides what steps cost (`framework` refines it), what `plan` may choose, and "
+                 "which words `export` writes",
+                 form::shipped(),
+                 Inside{declare("name", "the trainer", form::shipped(), kRequired),
+                        declare("release", "its release, where that decides what can run", form::text(), Otherwise{"the newest"},
+                                Example{"0.12"})},
+                 Otherwise{"none"}, Page{"trainers.md"}, InExports::Apart);
 }
 
 std::shared_ptr<const Trainer> read_trainer(MapReader& scenario) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/input/declare.hpp"
 #include "base/text/did_you_mean.hpp"
 #include "base/text/quantity_text.hpp"
 #include "costmodel/workload/archive.hpp"
@@ -213,79 +214,41 @@ WorkloadRequest read_workload(const Node& node, ReadLog& log) {
 }
 
 Key workload_key() {
-  const Key words = {.forms = {form::text()}};
-  std::vector<Key> keys = {
-      {.name = "model", .forms = {form::text()}, .meaning = "a built-in model", .page = "models/workloads.md"},
-      {.name = "config",
-       .forms = {form::file()},
-       .open = true,
-       .meaning = "a model's `config.json`, or that map in place",
-       .page = "models/workloads.md#models-by-configjson"},
-      {.name = "pt2",
-       .forms = {form::file()},
-       .meaning = "an archive of `torch.export`, as `tools/export_model.py` writes it",
-       .page = "models/exported.md"}};
+  std::vector<Key> keys = {declare("model", "a built-in model", form::text(), Page{"models/workloads.md"}),
+                           declare("config", "a model's `config.json`, or that map in place", form::file(), kOpen,
+                                   Page{"models/workloads.md#models-by-configjson"}),
+                           declare("pt2", "an archive of `torch.export`, as `tools/export_model.py` writes it", form::file(),
+                                   Page{"models/exported.md"})};
   for (const CountKey& count : kCounts) {
-    keys.push_back({.name = count.key, .forms = {form::whole(1)}, .otherwise = "the model's", .meaning = count.meaning});
+    keys.push_back(declare(count.key, count.meaning, form::whole(1), Otherwise{"the model's"}));
     if (count.asked == &WorkloadRequest::head_size) keys.back().example = "64";  // no built-in model states it
     if (count.asked == &WorkloadRequest::layers) keys.back().forms.push_back(form::file());
     if (count.asked == &WorkloadRequest::sequence) keys.back().forms.push_back(form::text());
   }
   const std::vector<Key> more = {
-      {.name = "tied_embedding",
-       .forms = {form::truth()},
-       .otherwise = "the model's",
-       .meaning = "the head has the embedding's weights",
-       .example = "false"},
-      {.name = "dropout",
-       .forms = {form::number(Sign::NonNegative)},
-       .fallback = "0",
-       .meaning = "share of activations dropped in training; below 1"},
-      {.name = "weights",
-       .forms = {form::file()},
-       .otherwise = "drawn by `seed`",
-       .meaning = "file or folder of published weights that a run of a model by `config.json`, or of a built-in GPT or Llama, "
-                  "begins with",
-       .page = "training.md#weights",
-       .acts_on = ActsOn::Training},
-      {.name = "lora",
-       .keys =
-           {{.name = "rank", .forms = {form::whole(1)}, .required = true, .meaning = "width of the two factors", .example = "8"},
-            {.name = "alpha",
-             .forms = {form::number(Sign::Positive)},
-             .otherwise = "`rank`",
-             .meaning = "the update is multiplied by alpha / rank",
-             .example = "16",
-             .acts_on = ActsOn::Training},
-            {.name = "targets",
-             .forms = {form::text()},
-             .items = {words},
-             .required = true,
-             .meaning = "names of modules, or `all-linear`"},
-            {.name = "dropout",
-             .forms = {form::number(Sign::NonNegative)},
-             .fallback = "0",
-             .meaning = "share of the first factor's input that training drops; below 1",
-             .example = "0.05"},
-            {.name = "base", .words = {"bf16", "nf4"}, .fallback = "bf16", .meaning = "format of the frozen weights"}},
-       .meaning = "low-rank adapters are trained, and nothing else; only in predictions",
-       .page = "models/workloads.md#lora-and-frozen-parameters",
-       .exports = InExports::Reported},
-      {.name = "frozen",
-       .forms = {form::text()},
-       .items = {words},
-       .meaning = "patterns of names of parameters that are not trained; only in predictions",
-       .page = "models/workloads.md#lora-and-frozen-parameters",
-       .exports = InExports::Reported}};
+      declare("tied_embedding", "the head has the embedding's weights", form::truth(), Otherwise{"the model's"},
+              Example{"false"}),
+      declare("dropout", "share of activations dropped in training; below 1", form::number(Sign::NonNegative), Fallback{"0"}),
+      declare("weights",
+              "file or folder of published weights that a run of a model by `config.json`, or of a built-in GPT or Llama, begins "
+              "with",
+              form::file(), Otherwise{"drawn by `seed`"}, Page{"training.md#weights"}, ActsOn::Training),
+      declare("lora", "low-rank adapters are trained, and nothing else; only in predictions",
+              Inside{declare("rank", "width of the two factors", form::whole(1), kRequired, Example{"8"}),
+                     declare("alpha", "the update is multiplied by alpha / rank", form::number(Sign::Positive),
+                             Otherwise{"`rank`"}, Example{"16"}, ActsOn::Training),
+                     declare("targets", "names of modules, or `all-linear`", form::text(), items(form::text()), kRequired),
+                     declare("dropout", "share of the first factor's input that training drops; below 1",
+                             form::number(Sign::NonNegative), Fallback{"0"}, Example{"0.05"}),
+                     declare("base", "format of the frozen weights", Words{"bf16", "nf4"}, Fallback{"bf16"})},
+              Page{"models/workloads.md#lora-and-frozen-parameters"}, InExports::Reported),
+      declare("frozen", "patterns of names of parameters that are not trained; only in predictions", form::text(),
+              items(form::text()), Page{"models/workloads.md#lora-and-frozen-parameters"}, InExports::Reported)};
   keys.insert(keys.end(), more.begin(), more.end());
-  return {.name = "workload",
-          .keys = std::move(keys),
-          .required = true,
-          .meaning =
-              "the model: `{model: NAME}` with dimensions where they differ, `{config: FILE}`, `{pt2: FILE}`, or "
-              "`{layers: FILE}`, measured layers",
-          .page = "models/workloads.md",
-          .exports = InExports::Stated};
+  return declare("workload",
+                 "the model: `{model: NAME}` with dimensions where they differ, `{config: FILE}`, `{pt2: FILE}`, or `{layers: "
+                 "FILE}`, measured layers",
+                 Inside{std::move(keys)}, kRequired, Page{"models/workloads.md"}, InExports::Stated);
 }
 
 Workload make_workload(const WorkloadRequest& request, const WorkloadShape& shape) {

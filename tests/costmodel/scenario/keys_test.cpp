@@ -81,11 +81,11 @@ struct Held {
 };
 
 const std::vector<BoundKey<Held>>& held_rows() {
-  static const std::vector<BoundKey<Held>> rows = {
-      bound(&Held::count, {.name = "count", .forms = {form::whole(1)}}),
-      bound(&Held::share, {.name = "share", .forms = {form::share()}}), bound(&Held::size, {.name = "size", .otherwise = "any"}),
-      bound_if_stated(&Held::limit, {.name = "limit", .forms = {form::whole(1)}, .otherwise = "none"}),
-      bound(&Held::loud, {{"quiet", false}, {"loud", true}}, {.name = "voice"})};
+  static const std::vector<BoundKey<Held>> rows = {bound(&Held::count, "count", "", form::whole(1)),
+                                                   bound(&Held::share, "share", "", form::share()),
+                                                   bound(&Held::size, "size", "", Otherwise{"any"}),
+                                                   bound_if_stated(&Held::limit, "limit", "", form::whole(1), Otherwise{"none"}),
+                                                   bound(&Held::loud, {{"quiet", false}, {"loud", true}}, "voice", "")};
   return rows;
 }
 
