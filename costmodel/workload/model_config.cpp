@@ -139,11 +139,11 @@ ModelConfig read_model_config(const Node& root, int sequence, int layers) {
   if (whole == nullptr) report_architecture(*document, made);
   ConfigReader reader(*document, log, made);
   ModelDimensions& d = made.dimensions;
-  read_dimensions(reader, known->defaults, (family_traits().*known->traits).positions == Positions::Learned, sequence, d);
+  read_dimensions(reader, known->defaults, (family_traits().*known->family).positions == Positions::Learned, sequence, d);
   if (d.layers > kMostLayers)
     log.error(root, fmt::format("'layers' of {} is {}, more than {}", made.model, d.layers, kMostLayers));
   log.throw_if_errors();  // lists of layers are counted by them
-  d.traits = family_traits().*known->traits;
+  d.traits = family_traits().*known->family;
   d.traits.epsilon = reader.number({"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps"},
                                    known->defaults.epsilon);
   if (d.traits.positions == Positions::Rotary)
@@ -152,7 +152,7 @@ ModelConfig read_model_config(const Node& root, int sequence, int layers) {
   d.traits.rotary_scaling = reader.rotary_scaling();
   d.traits.activation = reader.activation(
       {"hidden_act", "hidden_activation", "activation_function", "activation", "mlp_hidden_act"}, d.traits.activation);
-  known->apply(reader, d);
+  for (const Trait& read : known->traits) read(reader, d);
   if (layers > d.layers)
     log.error(*document, fmt::format("{} layers are asked for, and the model has {}", layers, d.layers));
   else if (layers > 0)

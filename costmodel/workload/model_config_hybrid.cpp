@@ -34,31 +34,9 @@ void read_delta_net(ConfigReader& r, ModelDimensions& d) {
   if (l.heads % l.key_heads != 0)
     r.error(r.find({"linear_num_value_heads"}),
             fmt::format("{} key heads do not divide {} heads of values", l.key_heads, l.heads));
-  read_part_of_rotary(r, d, {"partial_rotary_factor"}, 0.25);
-  read_biases(r, d, false);
+  reads_rotary_part(0.25)(r, d);
+  reads_biases(false)(r, d);
   read_mixers(r, d, "linear_attention", inverted(every(d.layers, r.integer("", {"full_attention_interval"}, 1, 4), 0)));
-}
-
-void read_qwen_experts(ConfigReader& r, ModelDimensions& d, int count, int per_token) {
-  Experts& e = read_experts(r, d, {"num_experts", "num_local_experts"}, count, per_token, {"moe_intermediate_size"}, 512);
-  e.shared_ffn = r.dimension("shared_expert_ffn", {"shared_expert_intermediate_size"}, 0, 512);
-  e.shared_gate = true;
-  e.normalized = r.flag({"norm_topk_prob"}, true);
-  e.layers = every(d.layers, r.integer("", {"decoder_sparse_step"}, 1, 1), 0);
-  for (const int dense : r.list("mlp_only_layers"))
-    if (dense < d.layers) e.layers[dense] = false;
-}
-
-void qwen3_next(ConfigReader& r, ModelDimensions& d) {
-  read_delta_net(r, d);
-  read_qwen_experts(r, d, 512, 10);
-}
-
-void qwen3_5(ConfigReader& r, ModelDimensions& d) { read_delta_net(r, d); }
-
-void qwen3_5_moe(ConfigReader& r, ModelDimensions& d) {
-  read_delta_net(r, d);
-  read_qwen_experts(r, d, 256, 8);
 }
 
 // Kimi Linear: decays by feature, latent attention without positions.
@@ -72,7 +50,6 @@ void kimi_linear(ConfigReader& r, ModelDimensions& d) {
   std::vector<bool> pattern;
   for (int i = 0; i < d.layers; ++i) pattern.push_back(i == 0 || i % 4 != 0);
   read_mixers(r, d, "linear_attention", std::move(pattern));
-  read_corrected_experts(r, d, 256, 8, 1024, 1, 1).scale = r.number({"routed_scaling_factor"}, 2.446);
 }
 
 // MiniMax-01: each second layer has softmax attention; residual streams start behind the norms.
@@ -186,16 +163,13 @@ void read_state_space(ConfigReader& r, ModelDimensions& d, const StateSpaceDefau
 
 void bamba(ConfigReader& r, ModelDimensions& d) {
   read_llama(r, d);
-  read_part_of_rotary(r, d, {"partial_rotary_factor"}, 0.5);
+  reads_rotary_part(0.5)(r, d);
   read_state_space(r, d, {});
-  std::vector<bool> linear(d.layers, true);
-  for (const int i : r.list("attn_layer_indices"))
-    if (i < d.layers) linear[i] = false;
-  read_mixers(r, d, "linear_attention", std::move(linear));
+  read_mixers(r, d, "linear_attention", all_but(d.layers, r.list("attn_layer_indices")));
 }
 
 void granitemoehybrid(ConfigReader& r, ModelDimensions& d) {
-  read_biases(r, d, false);
+  reads_biases(false)(r, d);
   read_multipliers(r, d);
   if (r.text({"position_embedding_type"}, "none") != "rope") d.traits.positions = Positions::None;
   read_state_space(r, d, {});
@@ -283,7 +257,7 @@ void nemotron_h(ConfigReader& r, ModelDimensions& d) {
     d.traits.experts.layers.push_back(kind == 'E');
   }
   Experts layers = d.traits.experts;
-  read_corrected_experts(r, d, 8, 2, 7688, 1, 0);
+  reads_corrected_experts(8, 2, 7688, 1, 0)(r, d);
   Experts& e = d.traits.experts;
   e.layers = layers.layers;
   e.shared_ffn = r.dimension("shared_expert_ffn", {"moe_shared_expert_intermediate_size"}, 0, 7688);
@@ -321,8 +295,7 @@ void lfm2_moe(ConfigReader& r, ModelDimensions& d) {
   e.correction = r.flag({"use_expert_bias"}, true);
   e.normalized = r.flag({"norm_topk_prob"}, true);
   e.scale = r.number({"routed_scaling_factor"}, 1);
-  const int first = r.integer("dense_layers", {"num_dense_layers"}, 0, 2);
-  for (int i = 0; i < d.layers; ++i) e.layers.push_back(i >= first);
+  e.layers = from_layer(d.layers, r.integer("dense_layers", {"num_dense_layers"}, 0, 2));
 }
 
 }  // namespace
@@ -330,25 +303,27 @@ void lfm2_moe(ConfigReader& r, ModelDimensions& d) {
 std::vector<ConfigClass> hybrid_classes() {
   using F = FamilyTraits;
   return {
-      {"qwen3_next", "Qwen3NextForCausalLM", {151936, 2048, 48, 16, 2, 256, 5632, 32768, 1e-6}, &F::qwen3_next, qwen3_next},
-      {"qwen3_5_text", "Qwen3_5ForCausalLM", {248320, 4096, 32, 16, 4, 256, 12288, 32768, 1e-6}, &F::qwen3_5, qwen3_5},
-      {"qwen3_5_moe_text", "Qwen3_5MoeForCausalLM", {248320, 2048, 40, 16, 2, 256, 5632, 32768, 1e-6}, &F::qwen3_5, qwen3_5_moe},
-      {"kimi_linear", "KimiLinearForCausalLM", {163840, 2304, 27, 32, 0, 0, 9216, 1048576, 1e-5}, &F::kimi_linear, kimi_linear},
-      {"minimax", "MiniMaxForCausalLM", {32000, 4096, 32, 32, 8, 0, 14336, 131072, 1e-5, false, 1e6}, &F::minimax, minimax},
-      {"granitemoehybrid",
-       "GraniteMoeHybridForCausalLM",
-       {32000, 4096, 32, 32, 0, 0, 11008, 2048, 1e-6},
-       &F::granite_hybrid,
-       granitemoehybrid},
-      {"bamba", "BambaForCausalLM", {128000, 4096, 32, 32, 8, 0, 14336, 262144, 1e-5}, &F::bamba, bamba},
-      {"falcon_h1", "FalconH1ForCausalLM", {128000, 4096, 32, 32, 8, 0, 14336, 8192, 1e-5}, &F::bamba, falcon_h1},
-      {"nemotron_h", "NemotronHForCausalLM", {131072, 4096, 4, 32, 8, 128, 21504, 4096, 1e-5}, &F::nemotron_h, nemotron_h},
-      {"mamba", "MambaForCausalLM", {50280, 768, 32, 64, 64, 64, 1536, 8192, 1e-5, true}, &F::mamba, mamba},
-      {"falcon_mamba", "FalconMambaForCausalLM", {50280, 768, 32, 64, 64, 64, 1536, 8192, 1e-5, true}, &F::mamba, falcon_mamba},
-      {"jamba", "JambaForCausalLM", {65536, 4096, 32, 32, 8, 0, 14336, 262144, 1e-6}, &F::jamba, jamba},
-      {"mamba2", "Mamba2ForCausalLM", {32768, 4096, 64, 64, 64, 64, 8192, 8192, 1e-5}, &F::mamba2, mamba2},
-      {"lfm2", "Lfm2ForCausalLM", {65536, 2560, 32, 32, 8, 0, 12288, 128000, 1e-5, true, 1e6}, &F::lfm2, lfm2},
-      {"lfm2_moe", "Lfm2MoeForCausalLM", {65536, 2048, 32, 32, 8, 0, 7168, 128000, 1e-5, true, 1e6}, &F::lfm2, lfm2_moe},
+      model_class("qwen3_next", "Qwen3Next", {151936, 2048, 48, 16, 2, 256, 5632, 32768, 1e-6}, &F::qwen3_next, read_delta_net,
+                  reads_experts({"num_experts", "num_local_experts"}, 512, 10, {"moe_intermediate_size"}, 512),
+                  reads_gated_expert(512, true), read_sparse_layers),
+      model_class("qwen3_5_text", "Qwen3_5", {248320, 4096, 32, 16, 4, 256, 12288, 32768, 1e-6}, &F::qwen3_5, read_delta_net),
+      model_class("qwen3_5_moe_text", "Qwen3_5Moe", {248320, 2048, 40, 16, 2, 256, 5632, 32768, 1e-6}, &F::qwen3_5,
+                  read_delta_net, reads_experts({"num_experts", "num_local_experts"}, 256, 8, {"moe_intermediate_size"}, 512),
+                  reads_gated_expert(512, true), read_sparse_layers),
+      model_class("kimi_linear", "KimiLinear", {163840, 2304, 27, 32, 0, 0, 9216, 1048576, 1e-5}, &F::kimi_linear, kimi_linear,
+                  reads_corrected_experts(256, 8, 1024, 1, 1), reads_expert_scale("routed_scaling_factor", 2.446)),
+      model_class("minimax", "MiniMax", {32000, 4096, 32, 32, 8, 0, 14336, 131072, 1e-5, false, 1e6}, &F::minimax, minimax),
+      model_class("granitemoehybrid", "GraniteMoeHybrid", {32000, 4096, 32, 32, 0, 0, 11008, 2048, 1e-6}, &F::granite_hybrid,
+                  granitemoehybrid),
+      model_class("bamba", "Bamba", {128000, 4096, 32, 32, 8, 0, 14336, 262144, 1e-5}, &F::bamba, bamba),
+      model_class("falcon_h1", "FalconH1", {128000, 4096, 32, 32, 8, 0, 14336, 8192, 1e-5}, &F::bamba, falcon_h1),
+      model_class("nemotron_h", "NemotronH", {131072, 4096, 4, 32, 8, 128, 21504, 4096, 1e-5}, &F::nemotron_h, nemotron_h),
+      model_class("mamba", "Mamba", {50280, 768, 32, 64, 64, 64, 1536, 8192, 1e-5, true}, &F::mamba, mamba),
+      model_class("falcon_mamba", "FalconMamba", {50280, 768, 32, 64, 64, 64, 1536, 8192, 1e-5, true}, &F::mamba, falcon_mamba),
+      model_class("jamba", "Jamba", {65536, 4096, 32, 32, 8, 0, 14336, 262144, 1e-6}, &F::jamba, jamba),
+      model_class("mamba2", "Mamba2", {32768, 4096, 64, 64, 64, 64, 8192, 8192, 1e-5}, &F::mamba2, mamba2),
+      model_class("lfm2", "Lfm2", {65536, 2560, 32, 32, 8, 0, 12288, 128000, 1e-5, true, 1e6}, &F::lfm2, lfm2),
+      model_class("lfm2_moe", "Lfm2Moe", {65536, 2048, 32, 32, 8, 0, 7168, 128000, 1e-5, true, 1e6}, &F::lfm2, lfm2_moe),
   };
 }
 

@@ -6,7 +6,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <initializer_list>
 #include <map>
 #include <set>
 #include <string_view>
@@ -18,7 +17,7 @@
 
 namespace panpipe {
 
-using ConfigKeys = std::initializer_list<const char*>;
+using ConfigKeys = std::vector<const char*>;
 
 class ConfigReader {
  public:
