@@ -16,19 +16,8 @@ std::string_view name_of(ActionKind kind) {
 }
 
 std::string_view name_of(GroupKind kind) {
-  switch (kind) {
-    case GroupKind::None:
-      return "";
-    case GroupKind::OverlapFB:
-      return "OVERLAP_F_B";
-    case GroupKind::OverlapFW:
-      return "OVERLAP_F_W";
-    case GroupKind::OverlapFF:
-      return "OVERLAP_F_F";
-    case GroupKind::Overlap:
-      return "OVERLAP";
-  }
-  return "";
+  static constexpr std::string_view kNames[] = {"", "OVERLAP_F_B", "OVERLAP_F_W", "OVERLAP_F_F", "OVERLAP"};
+  return kNames[static_cast<std::size_t>(kind)];
 }
 
 std::string to_text(const Action& action) {

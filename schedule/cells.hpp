@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -25,6 +26,30 @@ inline std::vector<Cell> cells_of(const std::vector<Action>& row, const CellTime
     i = end;
   }
   return cells;
+}
+
+// An action that is added in front of a cell, or behind the last one; those of one cell stand in the order of their times.
+struct AddedAction {
+  std::size_t cell = 0;
+  double start = 0;
+  Action action;
+};
+
+inline std::vector<Action> woven(const std::vector<Action>& row, const std::vector<Cell>& cells, std::vector<AddedAction> added) {
+  std::stable_sort(added.begin(), added.end(),
+                   [](const auto& a, const auto& b) { return std::tie(a.cell, a.start) < std::tie(b.cell, b.start); });
+  std::vector<Action> result;
+  auto next = added.begin();
+  for (std::size_t c = 0; c <= cells.size(); ++c) {
+    for (; next != added.end() && next->cell == c; ++next) result.push_back(next->action);
+    for (std::size_t i = c < cells.size() ? cells[c].first : row.size(); i < row.size() && i < cells[c].end; ++i)
+      result.push_back(row[i]);
+  }
+  return result;
+}
+
+inline bool same_activation(const Action& a, const Action& b) {
+  return a.stage == b.stage && a.microbatch == b.microbatch && a.split == b.split;
 }
 
 inline bool starts_backward(ActionKind kind) { return kind == ActionKind::B || kind == ActionKind::I; }

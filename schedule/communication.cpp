@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <utility>
 
@@ -105,17 +106,12 @@ class LateReceives {
   }
 
  private:
-  int rank_of(int stage) const { return schedule_.stage_to_rank[stage]; }
-  int sender_of(const Action& receive) const {
-    return rank_of(receive.kind == ActionKind::RecvF ? products_.previous(receive.stage)
-                                                     : products_.gradient_from(receive.stage));
-  }
+  int peer_of(const Action& transfer) const { return schedule_.stage_to_rank[other_end(products_, transfer)]; }
 
   void receive_for(const Action& a) {
     if (is_send(a.kind)) {
       // Two ranks that both send first would wait for each other, so the lower one receives first.
-      const int peer = rank_of(a.kind == ActionKind::SendF ? products_.next(a.stage) : products_.gradient_to(a.stage));
-      if (rank_ < peer) flush(peer, waiting_.size());
+      if (const int peer = peer_of(a); rank_ < peer) flush(peer, waiting_.size());
       return;
     }
     const ActionKind wanted = a.kind == ActionKind::F                              ? ActionKind::RecvF
@@ -124,7 +120,7 @@ class LateReceives {
     for (std::size_t i = 0; i < waiting_.size(); ++i) {
       const Action& w = waiting_[i];
       if (w.kind != wanted || w.stage != a.stage || w.microbatch != a.microbatch || w.split != a.split) continue;
-      return flush(sender_of(w), i + 1);
+      return flush(peer_of(w), i + 1);
     }
   }
 
@@ -132,7 +128,7 @@ class LateReceives {
   void flush(int peer, std::size_t count) {
     std::vector<Action> kept;
     for (std::size_t i = 0; i < waiting_.size(); ++i)
-      (i < count && sender_of(waiting_[i]) == peer ? out_ : kept).push_back(waiting_[i]);
+      (i < count && peer_of(waiting_[i]) == peer ? out_ : kept).push_back(waiting_[i]);
     waiting_ = std::move(kept);
   }
 
@@ -147,48 +143,29 @@ class LateReceives {
 class NextStages {
  public:
   explicit NextStages(const Row& row) {
-    int cell = -1;
-    for (const Action& action : row) {
-      if (action.group_size != 0) ++cell;
-      if (action.is_compute()) cells_of_[action.stage].push_back(cell);
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      cells_.push_back((i > 0 ? cells_.back() : 0) + (row[i].group_size != 0 ? 1 : 0));
+      if (row[i].is_compute()) passes_[row[i].stage].push_back(i);
     }
   }
 
-  // From `cell` on: `count` different stages, or more when a group holds further ones.
-  std::vector<int> from(int cell, std::size_t count, const Row& row, std::size_t at) {
-    std::vector<std::pair<int, int>> next;  // cell, stage
-    for (auto& [stage, cells] : cells_of_) {
-      auto& first = first_[stage];
-      while (first < cells.size() && cells[first] < cell) ++first;
-      if (first < cells.size()) next.emplace_back(cells[first], stage);
+  // From action `at` on: `count` different stages, or more when a group holds further ones.
+  std::vector<int> from(std::size_t at, std::size_t count) {
+    std::vector<std::pair<std::size_t, int>> next;  // action, stage
+    for (auto& [stage, passes] : passes_) {
+      while (!passes.empty() && passes.front() < at) passes.pop_front();
+      if (!passes.empty()) next.emplace_back(passes.front(), stage);
     }
     std::sort(next.begin(), next.end());
-    order_within_group(next, row, at, cell);
     std::vector<int> stages;
     for (std::size_t i = 0; i < next.size(); ++i)
-      if (stages.size() < count || next[i].first == next[i - 1].first) stages.push_back(next[i].second);
+      if (stages.size() < count || cells_[next[i].first] == cells_[next[i - 1].first]) stages.push_back(next[i].second);
     return stages;
   }
 
  private:
-  // Stages whose next passes are in one group are in the group's order, not sorted by number.
-  static void order_within_group(std::vector<std::pair<int, int>>& next, const Row& row, std::size_t at, int cell) {
-    for (std::size_t i = 0; i + 1 < next.size(); ++i) {
-      if (next[i].first != next[i + 1].first) continue;
-      std::size_t position = at;
-      for (int c = cell; c < next[i].first; ++c) position += row[position].cell_size();
-      for (std::size_t member = position; member < position + row[position].cell_size(); ++member) {
-        const auto found = std::find_if(next.begin() + static_cast<std::ptrdiff_t>(i), next.end(), [&](const auto& entry) {
-          return entry.first == next[i].first && entry.second == row[member].stage;
-        });
-        if (found != next.end()) std::rotate(next.begin() + static_cast<std::ptrdiff_t>(i++), found, found + 1);
-      }
-      --i;
-    }
-  }
-
-  std::map<int, std::vector<int>> cells_of_;  // per stage, ascending
-  std::map<int, std::size_t> first_;          // per stage: of cells_of_, the first not yet passed
+  std::map<int, std::deque<std::size_t>> passes_;  // per stage: those not yet passed, ascending
+  std::vector<int> cells_;                         // of each action
 };
 
 }  // namespace
@@ -215,11 +192,10 @@ Schedule add_unshard(const Schedule& schedule, int stages_ahead) {
     Row& out = result.order[rank];
     NextStages next_stages(row);
     std::vector<int> whole;  // stages whose parameters are gathered, ascending
-    int cell = 0;
-    for (std::size_t i = 0; i < row.size(); ++cell) {
+    for (std::size_t i = 0; i < row.size();) {
       const std::size_t end = i + row[i].cell_size();
       if (row[i].is_compute()) {
-        const std::vector<int> next = next_stages.from(cell, static_cast<std::size_t>(stages_ahead), row, i);
+        const std::vector<int> next = next_stages.from(i, static_cast<std::size_t>(stages_ahead));
         const auto wanted = [&](int stage) { return std::find(next.begin(), next.end(), stage) != next.end(); };
         for (const int stage : whole)
           if (!wanted(stage)) out.push_back(pass(ActionKind::Reshard, stage, -1));
@@ -253,6 +229,19 @@ Schedule add_reductions(const Schedule& schedule) {
   return result;
 }
 
+int other_end(const Products& products, const Action& a) {
+  return a.kind == ActionKind::SendF   ? products.next(a.stage)
+         : a.kind == ActionKind::SendB ? products.gradient_to(a.stage)
+         : a.kind == ActionKind::RecvF ? products.previous(a.stage)
+                                       : products.gradient_from(a.stage);
+}
+
+std::size_t message_of(const Products& products, const Action& a) {
+  if (is_send(a.kind)) return products.output(a);
+  const auto kind = a.kind == ActionKind::RecvF ? Products::Activation : Products::Gradient;
+  return products.message({kind, other_end(products, a), a.microbatch, a.split});
+}
+
 std::vector<ScheduleProblem> message_order_faults(const Schedule& schedule) {
   const Products products(schedule);
   struct Message {
@@ -266,15 +255,10 @@ std::vector<ScheduleProblem> message_order_faults(const Schedule& schedule) {
     int cell = -1;
     for (const Action& a : schedule.order[rank]) {
       if (a.group_size != 0) ++cell;
-      const bool forward = a.kind == ActionKind::SendF || a.kind == ActionKind::RecvF;
-      if (is_send(a.kind)) {
-        const int to = rank_of(forward ? products.next(a.stage) : products.gradient_to(a.stage));
-        sent[{rank, to}].push_back({products.output(a), cell, to_text(a)});
-      } else if (is_receive(a.kind)) {
-        const int from = forward ? products.previous(a.stage) : products.gradient_from(a.stage);
-        const Products::Product product{forward ? Products::Activation : Products::Gradient, from, a.microbatch, a.split};
-        received[{rank_of(from), rank}].push_back({products.message(product), cell, to_text(a)});
-      }
+      if (!is_send(a.kind) && !is_receive(a.kind)) continue;
+      const Message message{message_of(products, a), cell, to_text(a)};
+      if (is_send(a.kind)) sent[{rank, rank_of(other_end(products, a))}].push_back(message);
+      if (is_receive(a.kind)) received[{rank_of(other_end(products, a)), rank}].push_back(message);
     }
   }
   std::vector<ScheduleProblem> problems;

@@ -6,6 +6,8 @@
 
 namespace panpipe {
 
+class Products;
+
 constexpr bool is_send(ActionKind kind) { return kind == ActionKind::SendF || kind == ActionKind::SendB; }
 
 enum class Receives : std::uint8_t {
@@ -28,5 +30,9 @@ Schedule add_reductions(const Schedule& schedule);
 // Finds messages between two ranks that are received in another order than they are sent. Tagged messages tolerate this; untagged
 // ones (NCCL) deliver wrong data or hang. Returns one problem for each pair of ranks, at the first receive that differs.
 std::vector<ScheduleProblem> message_order_faults(const Schedule& schedule);
+
+// Of a send or a receive: the stage at the other end, -1 = none; and the number of its message.
+int other_end(const Products& products, const Action& transfer);
+std::size_t message_of(const Products& products, const Action& transfer);
 
 }  // namespace panpipe

@@ -1,6 +1,7 @@
 // Shared by the family files: empty schedules of each placement, passes, groups, typed options.
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <initializer_list>
 #include <string>
@@ -29,6 +30,35 @@ inline Action pass(ActionKind kind, int stage, int microbatch, int split = -1) {
   return {kind, GroupKind::None, 1, static_cast<std::int8_t>(split), stage, microbatch};
 }
 void add_group(Row& row, GroupKind kind, std::initializer_list<Action> members);
+
+// Appends the pass of a stage for the microbatch with which it is called.
+struct AddsPass {
+  Row& row;
+  ActionKind kind;
+  int stage;
+  void operator()(int microbatch) const { row.push_back(pass(kind, stage, microbatch)); }
+};
+
+// The rule of 1F1B: some forwards ahead, then one forward and one backward in turn, then the backwards that are left. Calls
+// forward(k) and backward(k) for the k-th of `total`.
+template <class Forward, class Backward>
+void take_turns(int total, int ahead, Forward&& forward, Backward&& backward) {
+  const int first = std::min(ahead, total);
+  for (int k = 0; k < first; ++k) forward(k);
+  for (int k = 0; k < total; ++k) {
+    if (first + k < total) forward(first + k);
+    backward(k);
+  }
+}
+// The same with split backwards: weight(k) comes `behind` input gradients later.
+template <class Forward, class Input, class Weight>
+void take_split_turns(int total, int ahead, int behind, Forward&& forward, Input&& input, Weight&& weight) {
+  take_turns(total, ahead, forward, [&](int k) {
+    input(k);
+    if (k >= behind) weight(k - behind);
+  });
+  for (int k = std::max(0, total - behind); k < total; ++k) weight(k);
+}
 
 // Writes one rank's row pass by pass. Each call takes the next microbatch of its pass, so a family only states the pass and the
 // chunk (the rank's stages in forward order). I and B count together.

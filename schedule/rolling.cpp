@@ -83,13 +83,11 @@ Row row_of_steps(const Schedule& schedule, int rank, int steps) {
         "leave the option offload out, or take more microbatches");
   const int all = schedule.microbatches * steps;
   Row row;
-  int forwards = 0;
-  for (int m = 0; m < all; ++m) {
-    for (; forwards < std::min(all, m + schedule.ranks - rank); ++forwards) row.push_back(pass(ActionKind::F, rank, forwards));
+  take_turns(all, schedule.ranks - 1 - rank, AddsPass{row, ActionKind::F, rank}, [&](int m) {
     if (recomputes) row.push_back(pass(ActionKind::R, rank, m));
     row.push_back(pass(ActionKind::B, rank, m));
     if ((m + 1) % schedule.microbatches == 0) row.push_back(update());
-  }
+  });
   return row;
 }
 

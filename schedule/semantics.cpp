@@ -67,19 +67,10 @@ class TransferRun {
     double now = 0, held = 0;
   };
 
-  std::size_t message_of(const Action& a) const {
-    if (is_send(a.kind)) return products_.output(a);
-    const bool forward = a.kind == ActionKind::RecvF;
-    return products_.message({forward ? Products::Activation : Products::Gradient,
-                              forward ? products_.previous(a.stage) : products_.gradient_from(a.stage), a.microbatch, a.split});
-  }
-  End& end_of(const Action& a) {
-    Message& message = messages_[message_of(a)];
-    return is_send(a.kind) ? message.send : message.receive;
-  }
-  End& other_end_of(const Action& a) {
-    Message& message = messages_[message_of(a)];
-    return is_send(a.kind) ? message.receive : message.send;
+  // Of a transfer, or the other one of its message.
+  End& end_of(const Action& a, bool other = false) {
+    Message& message = messages_[message_of(products_, a)];
+    return is_send(a.kind) != other ? message.send : message.receive;
   }
 
   // Transfers that hold the rank together, from `first` on.
@@ -119,7 +110,7 @@ class TransferRun {
     if (!rank.posted) {
       for (std::size_t i = rank.at; i < end; ++i) {
         end_of(row[i]).posted = rank.now;
-        if (const End& other = other_end_of(row[i]); other.posted != kNotYet) ready.push_back(other.rank);
+        if (const End& other = end_of(row[i], true); other.posted != kNotYet) ready.push_back(other.rank);
       }
       rank.posted = true;
     }
@@ -137,7 +128,7 @@ class TransferRun {
   }
 
   double over_at(const Action& a) {
-    const Message& message = messages_[message_of(a)];
+    const Message& message = messages_[message_of(products_, a)];
     if (semantics_ == TransferSemantics::Buffered) {
       if (is_send(a.kind)) return message.send.posted;
       return message.send.posted == kNotYet ? kNotYet : std::max(message.receive.posted, message.send.posted + costs_.comm);
@@ -153,7 +144,7 @@ class TransferRun {
     if (rank.at == row.size()) return std::nullopt;
     for (std::size_t i = rank.at; i < batch_end(row, rank.at); ++i) {
       if (over_at(row[i]) != kNotYet) continue;
-      const End& other = other_end_of(row[i]);
+      const End& other = end_of(row[i], true);
       const auto at = static_cast<std::size_t>(other.at);
       return RankWait{i, to_text(schedule_.order[other.rank][at]), other.rank, at};
     }
@@ -172,17 +163,8 @@ class TransferRun {
 }  // namespace
 
 std::string_view name_of(TransferSemantics semantics) {
-  switch (semantics) {
-    case TransferSemantics::Asynchronous:
-      return "asynchronous";
-    case TransferSemantics::Buffered:
-      return "buffered";
-    case TransferSemantics::Blocking:
-      return "blocking";
-    case TransferSemantics::Batched:
-      return "batched";
-  }
-  return "";
+  static constexpr std::string_view kNames[] = {"asynchronous", "buffered", "blocking", "batched"};
+  return kNames[static_cast<std::size_t>(semantics)];
 }
 
 std::optional<TransferSemantics> find_transfer_semantics(std::string_view name) {

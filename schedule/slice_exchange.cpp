@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "schedule/cells.hpp"
+
 namespace panpipe {
 namespace {
-
-bool is_backward(const Action& action) { return action.kind == ActionKind::B || action.kind == ActionKind::I; }
 
 // Each rank's passes of one direction, in order.
 std::vector<std::vector<Action>> passes_of(const Schedule& schedule, bool backward) {
@@ -13,7 +13,7 @@ std::vector<std::vector<Action>> passes_of(const Schedule& schedule, bool backwa
   for (const std::vector<Action>& row : schedule.order) {
     std::vector<Action>& of_rank = passes.emplace_back();
     for (const Action& action : row)
-      if (backward ? is_backward(action) : action.kind == ActionKind::F) of_rank.push_back(action);
+      if (backward ? starts_backward(action.kind) : action.kind == ActionKind::F) of_rank.push_back(action);
   }
   return passes;
 }
@@ -49,14 +49,15 @@ SliceExchange::SliceExchange(const Schedule& schedule)
 }
 
 std::size_t SliceExchange::place(const Action& pass) const {
-  const std::size_t stage = static_cast<std::size_t>(pass.stage) + (is_backward(pass) ? static_cast<std::size_t>(stages_) : 0);
+  const std::size_t stage =
+      static_cast<std::size_t>(pass.stage) + (starts_backward(pass.kind) ? static_cast<std::size_t>(stages_) : 0);
   return (stage * static_cast<std::size_t>(microbatches_) + static_cast<std::size_t>(pass.microbatch)) *
              static_cast<std::size_t>(splits_) +
          static_cast<std::size_t>(std::max<int>(pass.split, 0));
 }
 
 const SharedAttention* SliceExchange::of(const Action& pass) const {
-  if (passes_.empty() || (pass.kind != ActionKind::F && !is_backward(pass))) return nullptr;
+  if (passes_.empty() || (pass.kind != ActionKind::F && !starts_backward(pass.kind))) return nullptr;
   const SharedAttention& shared = passes_[place(pass)];
   return shared.rank < 0 ? nullptr : &shared;
 }

@@ -24,16 +24,8 @@ Schedule make_chimera(int ranks, int microbatches, const ScheduleOptions&) {
   Schedule schedule = bidirectional_schedule("chimera", ranks, microbatches);
   const WaveSlots slots{ranks, ranks / 2};
   for (int rank = 0; rank < ranks; ++rank) {
-    std::vector<SlottedPass> passes;
-    passes.reserve(2 * static_cast<std::size_t>(microbatches));
-    for (int chain = 0; chain < 2; ++chain) {
-      const int position = chain == 0 ? rank : ranks - 1 - rank, stage = chain * ranks + position;
-      for (int m = 0; m < microbatches / 2; ++m) {
-        passes.push_back({slots.forward(position, m), pass(ActionKind::F, stage, m)});
-        passes.push_back({slots.backward(position, m), pass(ActionKind::B, stage, m)});
-      }
-    }
-    schedule.order[rank] = in_order_of_slots(passes);
+    const int back = ranks - 1 - rank;
+    schedule.order[rank] = slots.row({{rank, rank}, {ranks + back, back}}, microbatches / 2);
   }
   return schedule;
 }

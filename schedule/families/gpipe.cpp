@@ -9,8 +9,7 @@ Schedule make_gpipe(int ranks, int microbatches, const ScheduleOptions&) {
   Schedule schedule = linear_schedule("gpipe", ranks, microbatches);
   for (int rank = 0; rank < ranks; ++rank) {
     Row& row = schedule.order[rank];
-    for (int m = 0; m < microbatches; ++m) row.push_back(pass(ActionKind::F, rank, m));
-    for (int m = 0; m < microbatches; ++m) row.push_back(pass(ActionKind::B, rank, m));
+    take_turns(microbatches, microbatches, AddsPass{row, ActionKind::F, rank}, AddsPass{row, ActionKind::B, rank});
   }
   return schedule;
 }

@@ -29,20 +29,18 @@ Schedule make_group_interleaved(int ranks, int microbatches, const ScheduleOptio
   Schedule schedule = looped_schedule("group-interleaved", ranks, microbatches, chunks);
   const int groups = (microbatches + group - 1) / group;
   const std::vector<Turn> places = turns(groups * group, group, chunks);
-  const std::size_t total = places.size();
   for (int rank = 0; rank < ranks; ++rank) {
     Row& row = schedule.order[rank];
     const auto add = [&](ActionKind kind, int chunk, int microbatch) {
       if (microbatch < microbatches) row.push_back(pass(kind, chunk * ranks + rank, microbatch));
     };
-    const auto ahead = static_cast<std::size_t>(group * (chunks - 1) + ranks - 1 - rank);
-    for (std::size_t k = 0; k < total + ahead; ++k) {
-      if (k < total) add(ActionKind::F, places[k].chunk, places[k].microbatch);
-      if (k < ahead) continue;
-      const Turn& back = places[k - ahead];
-      add(ActionKind::I, chunks - 1 - back.chunk, back.microbatch);
-      add(ActionKind::W, chunks - 1 - back.chunk, back.microbatch);
-    }
+    take_turns(
+        static_cast<int>(places.size()), group * (chunks - 1) + ranks - 1 - rank,
+        [&](int k) { add(ActionKind::F, places[k].chunk, places[k].microbatch); },
+        [&](int k) {
+          for (const ActionKind kind : {ActionKind::I, ActionKind::W})
+            add(kind, chunks - 1 - places[k].chunk, places[k].microbatch);
+        });
   }
   return schedule;
 }

@@ -27,16 +27,12 @@ Schedule make_hanayo(int ranks, int microbatches, const ScheduleOptions& options
   Schedule schedule = v_schedule("hanayo", ranks, microbatches, chunks);
   const WaveSlots slots{schedule.stages, ranks};
   for (int rank = 0; rank < ranks; ++rank) {
-    std::vector<SlottedPass> passes;
-    passes.reserve(2 * static_cast<std::size_t>(microbatches) * static_cast<std::size_t>(chunks));
+    std::vector<std::pair<int, int>> stages;
     for (int chunk = 0; chunk < chunks; ++chunk) {
       const int stage = chunk * ranks + (chunk % 2 == 0 ? rank : ranks - 1 - rank);
-      for (int m = 0; m < microbatches; ++m) {
-        passes.push_back({slots.forward(stage, m), pass(ActionKind::F, stage, m)});
-        passes.push_back({slots.backward(stage, m), pass(ActionKind::B, stage, m)});
-      }
+      stages.emplace_back(stage, stage);
     }
-    schedule.order[rank] = in_order_of_slots(passes);
+    schedule.order[rank] = slots.row(stages, microbatches);
   }
   return schedule;
 }

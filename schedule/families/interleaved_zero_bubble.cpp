@@ -1,8 +1,6 @@
 // Interleaved zero bubble (PyTorch's ScheduleInterleavedZeroBubble): the turns of interleaved 1F1B with the backward split as in
 // ZB-H1. Rank r runs (v-1) turns and p-1-r forwards ahead, half of what interleaved 1F1B does, because its input gradients
 // come back sooner, and its weight gradients r behind its input gradients.
-#include <algorithm>
-
 #include "schedule/looped_turns.hpp"
 #include "schedule/order_building.hpp"
 
@@ -22,15 +20,10 @@ Schedule make_interleaved_zero_bubble(int ranks, int microbatches, const Schedul
   for (int rank = 0; rank < ranks; ++rank) {
     Row& row = schedule.order[rank];
     const TurnsOfRank turn{forward, ranks, chunks, rank};
-    const int warmup = std::min((chunks - 1) * group + ranks - 1 - rank, total);
-    for (int k = 0; k < warmup; ++k) row.push_back(turn.F(k));
-    int weights = 0;
-    for (int k = 0; k < total; ++k) {
-      if (warmup + k < total) row.push_back(turn.F(warmup + k));
-      row.push_back(turn.backward(ActionKind::I, k));
-      if (k >= rank) row.push_back(turn.backward(ActionKind::W, weights++));
-    }
-    while (weights < total) row.push_back(turn.backward(ActionKind::W, weights++));
+    take_split_turns(
+        total, (chunks - 1) * group + ranks - 1 - rank, rank, [&](int k) { row.push_back(turn.F(k)); },
+        [&](int k) { row.push_back(turn.backward(ActionKind::I, k)); },
+        [&](int k) { row.push_back(turn.backward(ActionKind::W, k)); });
   }
   return schedule;
 }

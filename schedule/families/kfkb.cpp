@@ -14,16 +14,13 @@ Schedule make_kfkb(int ranks, int microbatches, const ScheduleOptions& options) 
   const int groups = (microbatches + group - 1) / group;
   for (int rank = 0; rank < ranks; ++rank) {
     Row& row = schedule.order[rank];
-    const auto add_group_of = [&](ActionKind kind, int number) {
-      const int first = number * group;
-      for (int m = first; m < first + std::min(group, microbatches - first); ++m) row.push_back(pass(kind, rank, m));
+    const auto group_of = [&](ActionKind kind) {
+      return [&row, rank, group, microbatches, kind](int number) {
+        const int first = number * group;
+        for (int m = first; m < first + std::min(group, microbatches - first); ++m) row.push_back(pass(kind, rank, m));
+      };
     };
-    const int warmup = std::min(ranks - 1 - rank, groups);
-    for (int g = 0; g < warmup; ++g) add_group_of(ActionKind::F, g);
-    for (int g = 0; g < groups; ++g) {
-      if (warmup + g < groups) add_group_of(ActionKind::F, warmup + g);
-      add_group_of(ActionKind::B, g);
-    }
+    take_turns(groups, ranks - 1 - rank, group_of(ActionKind::F), group_of(ActionKind::B));
   }
   return schedule;
 }

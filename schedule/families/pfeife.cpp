@@ -76,12 +76,9 @@ Schedule make_pfeife(int ranks, int microbatches, const ScheduleOptions& options
     const auto ahead = static_cast<std::size_t>(chunks - 1) * static_cast<std::size_t>(loop_batch) +
                        static_cast<std::size_t>(ranks - rank + prefetch[rank]);
     Row& row = schedule.order[rank];
-    std::size_t done = 0;
-    for (std::size_t k = 0; k < total; ++k) {
-      row.push_back(forwards[k]);
-      if (k + 1 >= ahead) row.push_back(backwards[done++]);
-    }
-    while (done < total) row.push_back(backwards[done++]);
+    take_turns(
+        static_cast<int>(total), static_cast<int>(std::min(ahead - 1, total)), [&](int k) { row.push_back(forwards[k]); },
+        [&](int k) { row.push_back(backwards[k]); });
   }
   return schedule;
 }

@@ -1,8 +1,6 @@
 // Seq1F1B (Sun et al., 2024): 1F1B whose unit is a slice of a microbatch's sequence. Forwards take the slices in order, backwards
 // in reverse, because a slice's gradient needs those of the slices that attended to it. Rank r runs p-1-r slices ahead, plus
 // those needed to complete a microbatch before its first backward.
-#include <algorithm>
-
 #include "schedule/order_building.hpp"
 
 namespace panpipe {
@@ -16,13 +14,9 @@ Schedule make_seq_1f1b(int ranks, int microbatches, const ScheduleOptions& optio
   const auto slice = [&](int k) { return splits == 1 ? -1 : k % splits; };
   for (int rank = 0; rank < ranks; ++rank) {
     Row& row = schedule.order[rank];
-    const int warmup = std::min(ranks - 1 - rank + splits - 1, total);
-    for (int k = 0; k < warmup; ++k) row.push_back(pass(ActionKind::F, rank, k / splits, slice(k)));
-    for (int k = 0; k < total; ++k) {
-      const int next = warmup + k;
-      if (next < total) row.push_back(pass(ActionKind::F, rank, next / splits, slice(next)));
-      row.push_back(pass(ActionKind::B, rank, k / splits, slice(splits - 1 - k % splits)));
-    }
+    take_turns(
+        total, ranks - 1 - rank + splits - 1, [&](int k) { row.push_back(pass(ActionKind::F, rank, k / splits, slice(k))); },
+        [&](int k) { row.push_back(pass(ActionKind::B, rank, k / splits, slice(splits - 1 - k % splits))); });
   }
   return schedule;
 }

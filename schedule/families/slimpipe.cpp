@@ -5,8 +5,6 @@
 // (schedule/slice_exchange.hpp) is between.
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "schedule/looped_turns.hpp"
 #include "schedule/order_building.hpp"
 
@@ -36,12 +34,9 @@ Schedule make_slimpipe(int ranks, int microbatches, const ScheduleOptions& optio
       const int slice = forward[k].microbatch;  // of the step
       row.push_back(pass(kind, forward[k].chunk * ranks + rank, slice / slices, slices == 1 ? -1 : slice % slices));
     };
-    const int warmup = std::min(whole + 2 * (ranks - 1 - rank) - 1, total);
-    for (int k = 0; k < warmup; ++k) add(ActionKind::F, k);
-    for (int k = 0; k < total; ++k) {
-      if (warmup + k < total) add(ActionKind::F, warmup + k);
-      add(ActionKind::B, k / whole * whole + whole - 1 - k % whole);
-    }
+    take_turns(
+        total, whole + 2 * (ranks - 1 - rank) - 1, [&](int k) { add(ActionKind::F, k); },
+        [&](int k) { add(ActionKind::B, k / whole * whole + whole - 1 - k % whole); });
   }
   return schedule;
 }

@@ -4,8 +4,6 @@
 // and the weight gradients fill the end, with the activations of 1F1B. With depth 2 (H2) it runs twice as many forwards ahead
 // and its weight gradients twice as far behind, which leaves no gap between a rank's first and last pass when F = I = W, for
 // nearly twice the activations. Defined for any number of microbatches.
-#include <algorithm>
-
 #include "schedule/order_building.hpp"
 
 namespace panpipe {
@@ -15,15 +13,8 @@ Schedule make(std::string name, int ranks, int microbatches, int depth) {
   Schedule schedule = linear_schedule(std::move(name), ranks, microbatches);
   for (int rank = 0; rank < ranks; ++rank) {
     Row& row = schedule.order[rank];
-    const int warmup = depth * (ranks - 1 - rank), behind = depth * rank;
-    for (int m = 0; m < std::min(warmup, microbatches); ++m) row.push_back(pass(ActionKind::F, rank, m));
-    int weights = 0;
-    for (int m = 0; m < microbatches; ++m) {
-      if (warmup + m < microbatches) row.push_back(pass(ActionKind::F, rank, warmup + m));
-      row.push_back(pass(ActionKind::I, rank, m));
-      if (m >= behind) row.push_back(pass(ActionKind::W, rank, weights++));
-    }
-    while (weights < microbatches) row.push_back(pass(ActionKind::W, rank, weights++));
+    take_split_turns(microbatches, depth * (ranks - 1 - rank), depth * rank, AddsPass{row, ActionKind::F, rank},
+                     AddsPass{row, ActionKind::I, rank}, AddsPass{row, ActionKind::W, rank});
   }
   return schedule;
 }

@@ -61,12 +61,6 @@ class RankEviction {
   }
 
  private:
-  struct Added {
-    std::size_t cell = 0;  // the action stands in front of this cell
-    double start = 0;      // as planned: the order of those in front of one cell
-    Action action;
-  };
-
   std::size_t life_of(const Action& a) { return by_place_.at({a.stage, a.microbatch, a.split}); }
 
   void note(const Action& a, std::size_t c) {
@@ -155,16 +149,7 @@ class RankEviction {
   }
 
   bool weave() {
-    std::stable_sort(added_.begin(), added_.end(),
-                     [](const Added& a, const Added& b) { return std::tie(a.cell, a.start) < std::tie(b.cell, b.start); });
-    Row result;
-    std::size_t next = 0;
-    for (std::size_t c = 0; c < cells_.size(); ++c) {
-      for (; next < added_.size() && added_[next].cell == c; ++next) result.push_back(added_[next].action);
-      result.insert(result.end(), row_.begin() + static_cast<std::ptrdiff_t>(cells_[c].first),
-                    row_.begin() + static_cast<std::ptrdiff_t>(cells_[c].end));
-    }
-    row_ = std::move(result);
+    row_ = woven(row_, cells_, std::move(added_));
     return true;
   }
 
@@ -209,7 +194,7 @@ class RankEviction {
   std::map<std::tuple<int, int, int>, std::size_t> by_place_;
   std::vector<Life> lives_;
   std::priority_queue<Change, std::vector<Change>, std::greater<>> changes_;
-  std::vector<Added> added_;
+  std::vector<AddedAction> added_;
   CopySlots slots_;
 };
 

@@ -63,8 +63,7 @@ Row with_earlier_recomputes(const Row& row, const CellTimes& times, double cost)
     const Action& recompute = row[own.first];
     bool bound = false;
     for (std::size_t i = ahead.first; i < ahead.end; ++i)
-      bound |= row[i].kind == ActionKind::R ||
-               (row[i].stage == recompute.stage && row[i].microbatch == recompute.microbatch && row[i].split == recompute.split);
+      bound |= row[i].kind == ActionKind::R || same_activation(row[i], recompute);
     if (!bound) std::swap(order[k - 1], order[k]);
   }
   Row result;

@@ -103,26 +103,9 @@ class RankOffloads {
     add(stay, stay.made, stay.from, ahead, std::max(cells_[ahead].over, stay.from + stay.away));
   }
 
-  Row woven() {
-    std::stable_sort(copies_.begin(), copies_.end(),
-                     [](const Copy& a, const Copy& b) { return a.after != b.after ? a.after < b.after : a.start < b.start; });
-    Row result;
-    std::size_t next = 0;
-    for (std::size_t c = 0; c < cells_.size(); ++c) {
-      for (std::size_t i = cells_[c].first; i < cells_[c].end; ++i) result.push_back(row_[i]);
-      for (; next < copies_.size() && copies_[next].after == c; ++next) result.push_back(copies_[next].action);
-    }
-    return result;
-  }
+  Row with_copies() const { return woven(row_, cells_, copies_); }
 
  private:
-  // A copy that starts after cell `after` is done; of those, the planned start orders them.
-  struct Copy {
-    std::size_t after = 0;
-    double start = 0;
-    Action action;
-  };
-
   // With staggering a copy starts when a cell of its own rank ends; otherwise it would start early, in the slot of another rank.
   std::optional<double> first_slot(const Stay& stay) const {
     const double until = stay.until - stay.back;
@@ -155,8 +138,8 @@ class RankOffloads {
   }
 
   void add(const Stay& stay, std::size_t away_after, double away, std::size_t back_after, double back) {
-    copies_.push_back({away_after, away, with_kind(stay.pass, ActionKind::Offload)});
-    copies_.push_back({back_after, back, with_kind(stay.pass, ActionKind::Reload)});
+    copies_.push_back({away_after + 1, away, with_kind(stay.pass, ActionKind::Offload)});
+    copies_.push_back({back_after + 1, back, with_kind(stay.pass, ActionKind::Reload)});
   }
 
   const Row& row_;
@@ -164,7 +147,7 @@ class RankOffloads {
   const PassCosts& costs_;
   bool staggered_;
   CopySlots& slots_;  // of the way to the host
-  std::vector<Copy> copies_;
+  std::vector<AddedAction> copies_;
 };
 
 }  // namespace
@@ -199,7 +182,7 @@ Schedule add_offload(const Schedule& schedule, const PassCosts& costs, const Off
     std::stable_sort(candidates.begin(), candidates.end(), [](const Stay& a, const Stay& b) { return a.life() > b.life(); });
     for (const Stay& stay : candidates)
       if (!ranks[stay.rank].place_hidden(stay) && full) ranks[stay.rank].place_anyway(stay);
-    for (std::size_t rank = first; rank < end; ++rank) result.order[rank] = ranks[rank - first].woven();
+    for (std::size_t rank = first; rank < end; ++rank) result.order[rank] = ranks[rank - first].with_copies();
   }
   return result;
 }

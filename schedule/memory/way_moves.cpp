@@ -11,10 +11,6 @@ namespace {
 
 constexpr int kFurthest = 12;
 
-bool same_activation(const Action& a, const Action& b) {
-  return a.stage == b.stage && a.microbatch == b.microbatch && a.split == b.split;
-}
-
 bool is_way(ActionKind kind) { return kind == ActionKind::R || is_copy(kind); }
 
 class RowChange {

@@ -17,17 +17,8 @@ bool is_blank(char c) { return c == ' ' || c == '\t'; }
 enum class Takes { StageAndMicrobatch, Stage, Nothing };
 
 Takes takes(ActionKind kind) {
-  switch (kind) {
-    case ActionKind::Unshard:
-    case ActionKind::Reshard:
-    case ActionKind::ReduceGrad:
-      return Takes::Stage;
-    case ActionKind::Opt:
-    case ActionKind::Sync:
-      return Takes::Nothing;
-    default:
-      return Takes::StageAndMicrobatch;
-  }
+  if (kind >= ActionKind::Unshard && kind <= ActionKind::ReduceGrad) return Takes::Stage;
+  return kind == ActionKind::Opt || kind == ActionKind::Sync ? Takes::Nothing : Takes::StageAndMicrobatch;
 }
 
 constexpr std::int32_t kTooLarge = 1'000'000'000;  // leaves room for sums in 32 bits
