@@ -24,7 +24,6 @@ class Compiler {
 
   CompiledGraph compile() {
     make_tables();
-    gather_sends();
     result_.task_node.assign(graph_.tasks.size(), 0);
     resize(result_.structure, 0);
     for (const std::int32_t b : net_.levels()) emit(net_.task_sets()[b]);
@@ -51,16 +50,6 @@ class Compiler {
     return 0;
   }
 
-  void gather_sends() {
-    if (std::none_of(graph_.tasks.begin(), graph_.tasks.end(), [](const Task& task) { return task.waits_for_sends; })) return;
-    sends_.resize(graph_.tasks.size());
-    for (const Transfer& transfer : graph_.transfers) {
-      const Send send{static_cast<std::uint16_t>(1 + transfer.link), net_.receiver_before(transfer)};
-      auto& sends = sends_[transfer.producer];
-      if (std::find(sends.begin(), sends.end(), send) == sends.end()) sends.push_back(send);
-    }
-  }
-
   std::uint32_t add_node(std::uint32_t lane_pred, Dependency from, std::uint16_t cost) {
     Structure& s = result_.structure;
     s.lane_pred.push_back(lane_pred);
@@ -82,35 +71,19 @@ class Compiler {
   void gather_dependencies(const TaskSet& set) {
     dependencies_.clear();
     for (std::int32_t k = 0; k < set.members; ++k) {
-      const std::int32_t t = net_.members()[set.first_member + k];
-      const Task& task = graph_.tasks[t];
-      const std::int32_t before = net_.lane_before(t);
-      if (before >= 0 && net_.set_of(before) != net_.set_of(t)) {
-        if (k > 0) depend(result_.task_node[before], 0);
-        // After a group: the sends of any of its members.
-        for (std::int32_t b = before; !sends_.empty() && b >= 0 && net_.set_of(b) == net_.set_of(before);
-             b = net_.lane_before(b)) {
-          if (!graph_.tasks[b].waits_for_sends) continue;
-          for (const Send& send : sends_[b]) {
-            depend(result_.task_node[b], send.link);
-            if (send.receiver_before >= 0) depend(result_.task_node[send.receiver_before], send.link);
-          }
-        }
-      }
-      for (std::int32_t i = 0; i < task.inputs; ++i) {
-        const Input& input = graph_.inputs[task.first_input + i];
-        const std::int32_t from = net_.producer(input);
-        if (from < 0 || net_.set_of(from) == net_.set_of(t)) continue;
-        // The previous task on the same lane has ended.
-        if (input.transfer < 0 && net_.lane_index(graph_.tasks[from]) == net_.lane_index(task)) continue;
-        const auto delay = input.transfer >= 0 ? 1 + graph_.transfers[input.transfer].link
-                           : input.point >= 0  ? 1 + static_cast<std::int32_t>(graph_.links.size()) + input.point
-                                               : 0;
-        depend(result_.task_node[from], static_cast<std::uint16_t>(delay));
-        if (input.transfer < 0) continue;
-        const std::int32_t receiver = net_.receiver_before(graph_.transfers[input.transfer]);
-        if (receiver >= 0) depend(result_.task_node[receiver], static_cast<std::uint16_t>(delay));
-      }
+      const std::int32_t t = net_.members()[set.first_member + k], before = net_.lane_before(t);
+      const auto on_lane = [&](std::int32_t from) {
+        return net_.lane_index(graph_.tasks[from]) == net_.lane_index(graph_.tasks[t]);
+      };
+      net_.each_wait(t, [&](const Wait& wait) {
+        if (net_.set_of(wait.task) == net_.set_of(t)) return;
+        // What stands before the task on its lane has ended.
+        if (wait.transfer < 0 && on_lane(wait.task) && (k == 0 || wait.task != before)) return;
+        const auto delay = wait.transfer >= 0 ? 1 + graph_.transfers[wait.transfer].link
+                           : wait.point >= 0  ? 1 + static_cast<std::int32_t>(graph_.links.size()) + wait.point
+                                              : 0;
+        depend(result_.task_node[wait.task], static_cast<std::uint16_t>(delay));
+      });
     }
   }
 
@@ -143,13 +116,6 @@ class Compiler {
   const TaskGraph& graph_;
   const OrderNet net_;
   CompiledGraph result_;
-  // A send of a task: the entry of the link, and with a rendezvous the task before the receiving one.
-  struct Send {
-    std::uint16_t link = 0;
-    std::int32_t receiver_before = -1;
-    bool operator==(const Send&) const = default;
-  };
-  std::vector<std::vector<Send>> sends_;  // per task; empty when no task waits for its sends
   std::vector<Dependency> dependencies_;  // of the set being emitted
 };
 

@@ -36,11 +36,6 @@ class TaskReplay {
     collectives_of_.resize(graph.programs.size());
     for (std::size_t p = 0; p < graph.points.size(); ++p)
       points_[graph.points[p].program].push_back(static_cast<std::int32_t>(p));
-    if (std::any_of(graph.tasks.begin(), graph.tasks.end(), [](const Task& task) { return task.waits_for_sends; }))
-      sends_.resize(tasks);
-    for (std::size_t i = 0; i < graph.transfers.size() && !sends_.empty(); ++i)
-      if (graph.tasks[graph.transfers[i].producer].waits_for_sends)
-        sends_[graph.transfers[i].producer].push_back(static_cast<std::int32_t>(i));
   }
 
   TaskTimes run() {
@@ -93,12 +88,10 @@ class TaskReplay {
 
   // The lane of a task continues when the transfers of its set have arrived.
   void hold_for_sends(std::int32_t task) {
-    if (sends_.empty()) return;
-    for (std::int32_t t = task; t >= 0 && net_.set_of(t) == net_.set_of(task); t = net_.lane_before(t))
-      for (const std::int32_t send : sends_[t]) {
-        double& free = lane_free(graph_.tasks[t]);
-        free = std::max(free, arrival(send));
-      }
+    net_.each_awaited_send(task, [&](std::int32_t t, std::int32_t send) {
+      double& free = lane_free(graph_.tasks[t]);
+      free = std::max(free, arrival(send));
+    });
   }
 
   double& lane_free(const Task& task) {
@@ -206,7 +199,6 @@ class TaskReplay {
   std::vector<double> start_, end_, done_, output_;                      // per task; done: its cell has ended, collectives too
   std::vector<PassLanes> units_;                                         // per rank
   std::vector<double> lane_free_;                                        // of the other lanes
-  std::vector<std::vector<std::int32_t>> sends_;                         // per task, those that are waited for; empty = none are
   std::vector<std::vector<std::int32_t>> points_;                        // per program
   std::map<std::pair<std::int32_t, std::int32_t>, double> point_times_;  // per task and point
   std::vector<bool> collectives_known_;                                  // per program that is run as a whole: whether found yet

@@ -29,10 +29,11 @@ void OrderNet::make_lanes() {
     lane_before_[t] = tail;
     tail = static_cast<std::int32_t>(t);
   }
-  if (!graph_.rendezvous) return;
+  if (std::none_of(graph_.tasks.begin(), graph_.tasks.end(), [](const Task& task) { return task.waits_for_sends; })) return;
   sends_of_.resize(graph_.tasks.size());
   for (std::size_t i = 0; i < graph_.transfers.size(); ++i)
-    sends_of_[graph_.transfers[i].producer].push_back(static_cast<std::int32_t>(i));
+    if (const std::int32_t from = graph_.transfers[i].producer; graph_.tasks[from].waits_for_sends)
+      sends_of_[from].push_back(static_cast<std::int32_t>(i));
 }
 
 void OrderNet::make_task_sets() {
@@ -74,34 +75,12 @@ void OrderNet::add_task_set(const std::vector<std::int32_t>& tasks, bool togethe
   task_sets_.push_back(set);
 }
 
-// Calls visit(set) for everything that the set waits for; a set may come more than once.
-template <class Visit>
-void OrderNet::each_predecessor(std::size_t b, Visit visit) const {
-  const TaskSet& set = task_sets_[b];
-  for (std::int32_t k = 0; k < set.members; ++k) {
-    const std::int32_t t = members_[set.first_member + k];
-    const Task& task = graph_.tasks[t];
-    const std::int32_t before = lane_before_[t];
-    if (before >= 0) visit(at(set_of(before)));
-    for (std::int32_t i = 0; i < task.inputs; ++i) {
-      const std::int32_t from = producer(graph_.inputs[task.first_input + i]);
-      if (from >= 0) visit(at(set_of(from)));
-    }
-    if (!graph_.rendezvous || before < 0 || set_of(before) == set_of(t)) continue;
-    // The sends of the previous set end when their receivers have started.
-    const TaskSet& sender = task_sets_[set_of(before)];
-    for (std::int32_t s = 0; s < sender.members; ++s)
-      for (const std::int32_t send : sends_of_[members_[sender.first_member + s]])
-        if (const std::int32_t receiver = receiver_before(graph_.transfers[send]); receiver >= 0) visit(at(set_of(receiver)));
-  }
-}
-
 std::vector<std::int32_t> OrderNet::levels() const {
   std::vector<std::int32_t> waiting_for(task_sets_.size(), 0), first(task_sets_.size() + 1, 0);
   const auto each_edge = [&](auto visit) {
-    for (std::size_t b = 0; b < task_sets_.size(); ++b)
-      each_predecessor(b, [&](std::size_t before) {
-        if (before != b) visit(before, b);
+    for (std::size_t m = 0; m < members_.size(); ++m)
+      each_wait(members_[m], [&, b = at(set_of(members_[m]))](const Wait& wait) {
+        if (at(set_of(wait.task)) != b) visit(at(set_of(wait.task)), b);
       });
   };
   each_edge([&](std::size_t before, std::size_t b) {
@@ -146,11 +125,12 @@ std::int32_t OrderNet::cause(std::int32_t task, const Done& done) const {
       if (from >= 0 && !is_done(from, done) && set_of_[from] != set_of_[task]) return from;
     }
   }
-  const std::int32_t before = lane_before_[head];
-  for (std::int32_t t = before; graph_.rendezvous && t >= 0 && set_of(t) == set_of(before); t = lane_before_[t])
-    for (const std::int32_t send : sends_of_[t])
-      if (const std::int32_t receiver = receiver_before(graph_.transfers[send]); receiver >= 0 && !is_done(receiver, done))
-        return receiver;
+  std::int32_t not_started = -1;
+  each_awaited_send(lane_before_[head], [&](std::int32_t, std::int32_t send) {
+    const std::int32_t receiver = receiver_before(graph_.transfers[send]);
+    if (not_started < 0 && receiver >= 0 && !is_done(receiver, done)) not_started = receiver;
+  });
+  if (not_started >= 0) return not_started;
   for (std::int32_t k = 0; k < set.members; ++k) {
     const std::int32_t partner = members_[set.first_member + k];
     if (set_of_[lane_head(partner, done)] != set_of_[task]) return partner;

@@ -17,6 +17,11 @@ struct TaskSet {
   bool together = false;                       // the members run in parallel
 };
 
+// The end of a task that another one waits for: with `transfer` what that takes comes on top, with `point` it is one inside it.
+struct Wait {
+  std::int32_t task = -1, transfer = -1, point = -1;
+};
+
 class OrderNet {
  public:
   explicit OrderNet(const TaskGraph& graph);
@@ -35,12 +40,41 @@ class OrderNet {
   // The task that produces an input.
   std::int32_t producer(const Input& input) const;
 
+  // Calls visit(task, transfer) for every send that a lane awaits before it continues behind the set of this task of it (-1: of
+  // none).
+  template <class Visit>
+  void each_awaited_send(std::int32_t last, Visit visit) const {
+    if (sends_of_.empty()) return;
+    for (std::int32_t t = last; t >= 0 && set_of(t) == set_of(last); t = lane_before(t))
+      for (const std::int32_t send : sends_of_[static_cast<std::size_t>(t)]) visit(t, send);
+  }
+  // Calls visit(wait) for everything that a task waits for, in its own set too.
+  template <class Visit>
+  void each_wait(std::int32_t t, Visit visit) const {
+    const auto arrival = [&](std::int32_t from, std::int32_t transfer) {
+      visit(Wait{from, transfer});
+      if (const std::int32_t receiver = receiver_before(graph_.transfers[static_cast<std::size_t>(transfer)]); receiver >= 0)
+        visit(Wait{receiver, transfer});
+    };
+    const std::int32_t before = lane_before(t);
+    if (before >= 0) visit(Wait{before});
+    if (before >= 0 && set_of(before) != set_of(t)) each_awaited_send(before, arrival);
+    const Task& task = graph_.tasks[static_cast<std::size_t>(t)];
+    for (std::int32_t i = task.first_input; i < task.first_input + task.inputs; ++i) {
+      const Input& input = graph_.inputs[static_cast<std::size_t>(i)];
+      const std::int32_t from = producer(input);
+      if (from < 0) continue;
+      if (input.transfer >= 0)
+        arrival(from, input.transfer);
+      else
+        visit(Wait{from, -1, input.point});
+    }
+  }
+
  private:
   void make_lanes();
   void make_task_sets();
   void add_task_set(const std::vector<std::int32_t>& tasks, bool together);
-  template <class Visit>
-  void each_predecessor(std::size_t set, Visit visit) const;
   using Done = std::vector<bool>;  // per set
   bool is_done(std::int32_t task, const Done& done) const { return done[set_of(task)]; }
   std::int32_t lane_head(std::int32_t task, const Done& done) const;
@@ -49,7 +83,7 @@ class OrderNet {
 
   const TaskGraph& graph_;
   std::vector<std::int32_t> lane_before_, lane_tail_, set_of_, members_;
-  std::vector<std::vector<std::int32_t>> sends_of_;  // rendezvous: per task, its transfers
+  std::vector<std::vector<std::int32_t>> sends_of_;  // per task: its transfers that are awaited; empty: none are
   std::vector<TaskSet> task_sets_;
 };
 
