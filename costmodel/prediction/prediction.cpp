@@ -26,18 +26,23 @@ StepTraits traits_on_idle_links(const TaskGraph& graph, const Scenario& scenario
   return traits_of(scenario, plan, sensitivity_of(graph, estimate_times_of(graph, busiest)));
 }
 
+// What a prediction states in addition to what its timeline shows.
+void state_all(Metrics& figures, const TaskGraph& graph, const Scenario& scenario, const Plan& plan, const StepTraits& traits) {
+  figures.staleness = staleness(plan.schedule);
+  state_evidence(figures, scenario, traits);
+  state_run(figures, graph, scenario);
+  state_rl(figures, scenario, plan);
+}
+
 }  // namespace
 
 Prediction predict(const TaskGraph& graph, const Scenario& scenario, const Plan& plan, const Engine& engine) {
   Prediction prediction;
   prediction.timeline = engine(graph, scenario.cluster);
   Metrics& figures = prediction.metrics = metrics(prediction.timeline);
-  figures.staleness = staleness(plan.schedule);
   prediction.terms = terms_of(graph, figures, figures.step_time_s);
   prediction.traits = traits_on_idle_links(graph, scenario, plan);
-  state_evidence(figures, scenario, prediction.traits);
-  state_run(figures, graph, scenario);
-  state_rl(figures, scenario, plan);
+  state_all(figures, graph, scenario, plan, prediction.traits);
   return prediction;
 }
 
@@ -45,11 +50,8 @@ EstimatedStep estimated_step(const TaskGraph& graph, const Scenario& scenario, c
   EstimatedStep step;
   step.times = estimate_times(graph, true);
   step.metrics = step_metrics(graph, step.times, TimelineKind::Estimated);
-  step.metrics.staleness = staleness(plan.schedule);
   step.traits = traits_of(scenario, plan, sensitivity_of(graph, step.times));
-  state_evidence(step.metrics, scenario, step.traits);
-  state_run(step.metrics, graph, scenario);
-  state_rl(step.metrics, scenario, plan);
+  state_all(step.metrics, graph, scenario, plan, step.traits);
   return step;
 }
 

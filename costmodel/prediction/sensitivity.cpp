@@ -179,15 +179,13 @@ class Walk {
 double collective_time(const TaskGraph& graph) {
   const int rank = busiest_rank(graph);
   double sum = 0;
-  const auto flow_time = [&](std::int32_t flow) { return (graph.flows[flow].latency + graph.flows[flow].transfer).base(); };
-  for (auto t = graph.rank_begin[rank]; t < graph.rank_begin[at(rank) + 1]; ++t) {
-    const Task& task = graph.tasks[t];
-    if (task.program < 0 && task.flow >= 0) sum += flow_time(task.flow);
-    if (task.program < 0 || task.lane != Lane::Compute || task.group_size == 0) continue;
-    const Program& program = graph.programs[task.program];
+  for (auto t = graph.rank_begin[rank]; t < graph.rank_begin[at(rank) + 1]; ++t)
+    if (const Task& task = graph.tasks[t]; task.program < 0 && task.flow >= 0)
+      sum += (graph.flows[task.flow].latency + graph.flows[task.flow].transfer).base();
+  each_cell(graph, rank, [&](const Task&, const Program& program) {
     for (std::int32_t s = program.first_step; s < program.first_step + program.steps; ++s)
       if (graph.steps[s].collective) sum += graph.steps[s].time.base();
-  }
+  });
   return sum;
 }
 

@@ -9,11 +9,7 @@ int busiest_rank(const TaskGraph& graph) {
   double most = -1;
   for (int rank = 0; rank < graph.ranks; ++rank) {
     double busy = 0;
-    for (auto t = graph.rank_begin[rank]; t < graph.rank_begin[static_cast<std::size_t>(rank) + 1]; ++t) {
-      const Task& task = graph.tasks[t];
-      if (task.program >= 0 && task.lane == Lane::Compute && task.group_size > 0)  // a group has one program
-        busy += graph.programs[task.program].duration.base();
-    }
+    each_cell(graph, rank, [&](const Task&, const Program& program) { busy += program.duration.base(); });
     if (busy > most) {
       most = busy;
       busiest = rank;
@@ -26,26 +22,20 @@ StepTerms terms_of(const TaskGraph& graph, double exposed_communication, double 
   StepTerms terms;
   double of_optimizer = 0;  // exchanges that are part of its step
   int steps = 0;
-  const auto rank = static_cast<std::size_t>(busiest_rank(graph));
-  for (auto t = graph.rank_begin[rank]; t < graph.rank_begin[rank + 1]; ++t) {
-    const Task& task = graph.tasks[t];
-    if (task.program < 0 || task.lane != Lane::Compute || task.group_size == 0) continue;
-    const Program& program = graph.programs[task.program];
-    const double total = to_duration(program.duration).base();
+  each_cell(graph, busiest_rank(graph), [&](const Task& task, const Program& program) {
+    const double total = to_duration(program.duration).base(), tensor = to_duration(program.exposed_communication).base();
     if (task.kind == TaskKind::Optimizer) {
       ++steps;
       terms.optimizer += total;
-      of_optimizer += to_duration(program.exposed_communication).base();
-      continue;
+      of_optimizer += tensor;
+      return;
     }
     const Breakdown& parts = program.breakdown;
-    const double tensor = to_duration(program.exposed_communication).base();
-    const double known = parts.compute.base() + parts.memory.base();
     terms.products += parts.compute.base();
     terms.traffic += parts.memory.base();
     terms.tensor += tensor;
-    terms.host += total - known - tensor;
-  }
+    terms.host += total - (parts.compute.base() + parts.memory.base()) - tensor;
+  });
   if (steps > 1)  // in a row
     for (double* term : {&terms.products, &terms.traffic, &terms.tensor, &terms.host, &terms.optimizer, &of_optimizer})
       *term /= steps;

@@ -17,6 +17,16 @@ struct StepTerms {
   double idle = 0;           // bubble: nothing of this device in flight
 };
 
+// Calls visit(task, program) for each pass, group and optimizer step of a rank.
+template <class Visit>
+void each_cell(const TaskGraph& graph, int rank, Visit visit) {
+  for (auto t = graph.rank_begin[static_cast<std::size_t>(rank)]; t < graph.rank_begin[static_cast<std::size_t>(rank) + 1]; ++t) {
+    const Task& task = graph.tasks[static_cast<std::size_t>(t)];
+    if (task.program >= 0 && task.lane == Lane::Compute && task.group_size > 0)  // a group has one program
+      visit(task, graph.programs[static_cast<std::size_t>(task.program)]);
+  }
+}
+
 // The rank whose passes take longest. The terms are for its device.
 int busiest_rank(const TaskGraph& graph);
 

@@ -24,16 +24,9 @@ void set_of_device(DeviceMetrics& row, double value) {
 }
 
 template <auto kStep>
-constexpr Metric step_metric(std::string_view name, MetricUnit unit, MetricSummary summary, MetricIn in = MetricIn::EveryResult) {
-  return {name, unit, of_step<kStep>, nullptr, nullptr, in, nullptr, summary};
-}
-
-// A step whose costs were measured where it runs has no interval.
-bool has_interval(const Metrics& metrics) { return metrics.step_time_p50_s > 0; }
-
-template <auto kStep>
-constexpr Metric interval_metric(std::string_view name) {
-  return {name, MetricUnit::Second, of_step<kStep>, nullptr, nullptr, MetricIn::Predictions, has_interval, MetricSummary::Both};
+constexpr Metric step_metric(std::string_view name, MetricUnit unit, MetricSummary summary, MetricIn in = MetricIn::EveryResult,
+                             bool (*is_known)(const Metrics&) = nullptr) {
+  return {name, unit, of_step<kStep>, nullptr, nullptr, in, is_known, summary};
 }
 
 template <auto kStep, auto kDevice>
@@ -41,43 +34,27 @@ constexpr Metric device_metric(std::string_view name, MetricUnit unit, MetricSum
   return {name, unit, of_step<kStep>, of_device<kDevice>, set_of_device<kDevice>, MetricIn::EveryResult, nullptr, summary};
 }
 
-bool rolls(const Metrics& metrics) { return metrics.period_s > 0; }
+// A step whose costs were measured where it runs has no interval.
+bool has_interval(const Metrics& metrics) { return metrics.step_time_p50_s > 0; }
 
-template <auto kStep>
-constexpr Metric rolling_metric(std::string_view name, MetricUnit unit) {
-  return {name, unit, of_step<kStep>, nullptr, nullptr, MetricIn::EveryResult, rolls, MetricSummary::Both};
-}
+bool rolls(const Metrics& metrics) { return metrics.period_s > 0; }
 
 double value_of(double value) { return value; }
 double value_of(const std::optional<double>& value) { return value.value_or(0); }
 bool known(double) { return true; }
 bool known(const std::optional<double>& value) { return value.has_value(); }
 
-template <auto kMember>
-double of_run(const Metrics& metrics) {
-  return metrics.run ? value_of((*metrics.run).*kMember) : 0;
-}
-
-template <auto kMember>
-bool known_of_run(const Metrics& metrics) {
-  return metrics.run && known((*metrics.run).*kMember);
-}
-
-template <auto kMember>
+// Of what a prediction has where the scenario states it: the run, rollouts.
+template <auto kPart, auto kMember>
 constexpr Metric run_metric(std::string_view name, MetricUnit unit) {
-  return {name, unit, of_run<kMember>, nullptr, nullptr, MetricIn::Runs, known_of_run<kMember>, MetricSummary::Both};
-}
-
-template <auto kMember>
-double of_rl(const Metrics& metrics) {
-  return metrics.rl ? (*metrics.rl).*kMember : 0;
-}
-
-bool has_rl(const Metrics& metrics) { return metrics.rl.has_value(); }
-
-template <auto kMember>
-constexpr Metric rl_metric(std::string_view name, MetricUnit unit) {
-  return {name, unit, of_rl<kMember>, nullptr, nullptr, MetricIn::Runs, has_rl, MetricSummary::Both};
+  return {name,
+          unit,
+          [](const Metrics& metrics) { return metrics.*kPart ? value_of((*(metrics.*kPart)).*kMember) : 0; },
+          nullptr,
+          nullptr,
+          MetricIn::Runs,
+          [](const Metrics& metrics) { return metrics.*kPart && known((*(metrics.*kPart)).*kMember); },
+          MetricSummary::Both};
 }
 
 // Spread of the measured steps, relative to their median.
@@ -109,34 +86,34 @@ const std::vector<Metric>& metric_table() {
       step_metric<&Metrics::model_flops>("model_flops", Flop, Cell),
       step_metric<&Metrics::mfu>("mfu", Share, Both),
       step_metric<&Metrics::samples_per_s>("samples_per_s", PerSecond, Both),
-      interval_metric<&Metrics::step_time_p10_s>("step_time_p10_s"),
-      interval_metric<&Metrics::step_time_p50_s>("step_time_p50_s"),
-      interval_metric<&Metrics::step_time_p90_s>("step_time_p90_s"),
-      rolling_metric<&Metrics::period_s>("period_s", Second),
-      rolling_metric<&Metrics::first_step_s>("first_step_s", Second),
-      rolling_metric<&Metrics::staleness>("staleness", Count),
+      step_metric<&Metrics::step_time_p10_s>("step_time_p10_s", Second, Both, MetricIn::Predictions, has_interval),
+      step_metric<&Metrics::step_time_p50_s>("step_time_p50_s", Second, Both, MetricIn::Predictions, has_interval),
+      step_metric<&Metrics::step_time_p90_s>("step_time_p90_s", Second, Both, MetricIn::Predictions, has_interval),
+      step_metric<&Metrics::period_s>("period_s", Second, Both, MetricIn::EveryResult, rolls),
+      step_metric<&Metrics::first_step_s>("first_step_s", Second, Both, MetricIn::EveryResult, rolls),
+      step_metric<&Metrics::staleness>("staleness", Count, Both, MetricIn::EveryResult, rolls),
       step_metric<&Metrics::contention_s>("contention_s", Second, Cell, MetricIn::Simulations),
       step_metric<&Metrics::step_time_min_s>("step_time_min_s", Second, None, MetricIn::Measurements),
       step_metric<&Metrics::step_time_max_s>("step_time_max_s", Second, None, MetricIn::Measurements),
       {"step_time_spread", Share, spread, nullptr, nullptr, MetricIn::Measurements, nullptr},
-      rl_metric<&RlStep::period_s>("rl_period_s", Second),
-      rl_metric<&RlStep::rollout_s>("rl_rollout_s", Second),
-      rl_metric<&RlStep::idle_rollout>("rl_idle_rollout", Share),
-      rl_metric<&RlStep::idle_training>("rl_idle_training", Share),
-      run_metric<&RunCost::steps>("run_steps", Count),
-      run_metric<&RunCost::time_s>("run_time_s", Second),
-      run_metric<&RunCost::time_p10_s>("run_time_p10_s", Second),
-      run_metric<&RunCost::time_p90_s>("run_time_p90_s", Second),
-      run_metric<&RunCost::gpu_hours>("gpu_hours", Hour),
-      run_metric<&RunCost::goodput>("goodput", Share),
-      run_metric<&RunCost::checkpoint_s>("checkpoint_s", Second),
-      run_metric<&RunCost::checkpoint_interval_s>("checkpoint_interval_s", Second),
-      run_metric<&RunCost::mtbf_s>("mtbf_s", Second),
-      run_metric<&RunCost::cost>("cost", Money),
-      run_metric<&RunCost::cost_p10>("cost_p10", Money),
-      run_metric<&RunCost::cost_p90>("cost_p90", Money),
-      run_metric<&RunCost::energy_kwh>("energy_kwh", Energy),
-      run_metric<&RunCost::carbon_kg>("carbon_kg", Mass)};
+      run_metric<&Metrics::rl, &RlStep::period_s>("rl_period_s", Second),
+      run_metric<&Metrics::rl, &RlStep::rollout_s>("rl_rollout_s", Second),
+      run_metric<&Metrics::rl, &RlStep::idle_rollout>("rl_idle_rollout", Share),
+      run_metric<&Metrics::rl, &RlStep::idle_training>("rl_idle_training", Share),
+      run_metric<&Metrics::run, &RunCost::steps>("run_steps", Count),
+      run_metric<&Metrics::run, &RunCost::time_s>("run_time_s", Second),
+      run_metric<&Metrics::run, &RunCost::time_p10_s>("run_time_p10_s", Second),
+      run_metric<&Metrics::run, &RunCost::time_p90_s>("run_time_p90_s", Second),
+      run_metric<&Metrics::run, &RunCost::gpu_hours>("gpu_hours", Hour),
+      run_metric<&Metrics::run, &RunCost::goodput>("goodput", Share),
+      run_metric<&Metrics::run, &RunCost::checkpoint_s>("checkpoint_s", Second),
+      run_metric<&Metrics::run, &RunCost::checkpoint_interval_s>("checkpoint_interval_s", Second),
+      run_metric<&Metrics::run, &RunCost::mtbf_s>("mtbf_s", Second),
+      run_metric<&Metrics::run, &RunCost::cost>("cost", Money),
+      run_metric<&Metrics::run, &RunCost::cost_p10>("cost_p10", Money),
+      run_metric<&Metrics::run, &RunCost::cost_p90>("cost_p90", Money),
+      run_metric<&Metrics::run, &RunCost::energy_kwh>("energy_kwh", Energy),
+      run_metric<&Metrics::run, &RunCost::carbon_kg>("carbon_kg", Mass)};
   return table;
 }
 

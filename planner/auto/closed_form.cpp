@@ -108,7 +108,8 @@ void StageTraffic::add_chain(const std::vector<RouteClasses::Hop>& hops, HandOve
     down_[s] = times.time(forwards ? hop.forward : hop.backward, table[s].forward_bytes);
     up_[s + 1] = times.time(forwards ? hop.backward : hop.forward, table[s].backward_bytes);
   }
-  double arrive = 0, fused = 0, split = 0;
+  double arrive = 0;
+  std::array<double, 2> tail{}, loop{};
   slowest_forward_ = slowest_backward_ = 0;
   for (int r = 0; r < p; ++r) {  // the lowest stage of rank r is stage r
     Rank& rank = rank_[r];
@@ -116,12 +117,13 @@ void StageTraffic::add_chain(const std::vector<RouteClasses::Hop>& hops, HandOve
     if (r > 0) {
       const StageCost& before = table[r - 1];
       arrive += before.forward * jitter_ + down_[r - 1];
-      fused += (facts_->early_gradients ? std::min(before.input_gradient, before.backward) : before.backward) * jitter_ + up_[r];
-      split += std::min(before.input_gradient, before.backward) * jitter_ + up_[r];
+      for (const bool split : {false, true})
+        tail[at(split)] +=
+            (split || facts_->early_gradients ? std::min(before.input_gradient, before.backward) : before.backward) * jitter_ +
+            up_[r];
     }
     rank.arrive = arrive;
-    rank.tail_fused = fused;
-    rank.tail_split = split;
+    rank.tail = tail;
     if (facts_->blocking) {
       for (int c = 0; c < placed_->chunks; ++c) {
         const int s = placed_->stage_of(r, c);
@@ -132,18 +134,15 @@ void StageTraffic::add_chain(const std::vector<RouteClasses::Hop>& hops, HandOve
     slowest_forward_ = std::max(slowest_forward_, table[r].forward * jitter_ + wait * down_[r]);
     slowest_backward_ = std::max(slowest_backward_, table[r].backward * jitter_ + wait * up_[r]);
   }
-  double loop_fused = 0, loop_split = 0;
-  fill_backward_ = 0;
   for (int r = p - 1; r >= 0; --r) {
     const double hops_below = r + 1 < p ? down_[r] + up_[r + 1] : 0;
     const StageCost& cost = table[r];
-    loop_fused += (cost.forward + cost.backward) * jitter_ + hops_below;
-    loop_split += (cost.forward + cost.input_gradient) * jitter_ + hops_below;
-    rank_[r].loop_fused = loop_fused;
-    rank_[r].loop_split = loop_split;
+    for (const bool split : {false, true})
+      loop[at(split)] += (cost.forward + (split ? cost.input_gradient : cost.backward)) * jitter_ + hops_below;
+    rank_[r].loop = loop;
   }
   fill_forward_ = arrive + table[p - 1].forward * jitter_;
-  fill_backward_ = fused + table[p - 1].backward * jitter_;
+  fill_backward_ = tail[0] + table[p - 1].backward * jitter_;
 }
 
 // After a rank's last pass: gradients of its stages, those that it shares with another rank, the optimizer, new weights.
@@ -229,11 +228,9 @@ double StageTraffic::in_flight(const FamilyForm& form, int microbatches, const O
     const int n = std::max(1, order[r].in_flight);
     const int rounds = (microbatches - 1) / n, rest = (microbatches - 1) % n;
     const StageCost& cost = placed_->table.stages[r];
-    const double loop = form.split ? rank.loop_split : rank.loop_fused;
     // For the microbatches beyond whole rounds, all forwards have run before, or all gradients come after.
     const double own = std::max(cost.forward, form.split ? cost.input_gradient : cost.backward) * jitter_;
-    const double tail = form.split ? rank.tail_split : rank.tail_fused;
-    longest = std::max(longest, rank.arrive + (rounds + 1) * loop + rest * own + tail);
+    longest = std::max(longest, rank.arrive + (rounds + 1) * rank.loop[at(form.split)] + rest * own + rank.tail[at(form.split)]);
   }
   return longest;
 }
@@ -253,7 +250,7 @@ double StageTraffic::late(const FamilyForm& form, int microbatches, const OrderC
   for (int r = 0; r < placed_->ranks; ++r) {
     const Rank& rank = rank_[r];
     const double weight = placed_->rank[r].weight * jitter_;
-    double tail = form.split ? rank.tail_split : rank.tail_fused;
+    double tail = rank.tail[at(form.split)];
     if (facts_->blocking) tail -= rank.to_before;  // counted as waiting
     if (facts_->early_gradients && form.whole) tail -= weight;
     latest = std::max(latest, rank.arrive + microbatches * busy(r, form) - order[r].weights_after * weight + tail);

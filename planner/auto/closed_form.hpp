@@ -101,15 +101,16 @@ class StageTraffic {
 
  private:
   struct Rank {
-    double arrive = 0;                      // time before the first forward can start
-    double tail_fused = 0, tail_split = 0;  // from the last gradient to the end of that microbatch
-    double loop_fused = 0, loop_split = 0;  // to the end of the pipeline and back
-    double blocked = 0;                     // per microbatch: waiting for its own sends
-    double to_before = 0;                   // hand-over of a gradient
-    std::array<double, 4> closing{};        // by ZeRO stage, after the last pass
-    std::array<double, 4> summing{};        // the same per microbatch, in its backward
-    std::array<double, 4> draining{};       // the same from the start of its last backward, next to which buckets may run
-    std::array<double, 4> data_lane{};      // per microbatch
+    double arrive = 0;  // time before the first forward can start
+    // With full and with separate backwards: from the last gradient to the end of that microbatch; to the end of the pipeline
+    // and back.
+    std::array<double, 2> tail{}, loop{};
+    double blocked = 0;                 // per microbatch: waiting for its own sends
+    double to_before = 0;               // hand-over of a gradient
+    std::array<double, 4> closing{};    // by ZeRO stage, after the last pass
+    std::array<double, 4> summing{};    // the same per microbatch, in its backward
+    std::array<double, 4> draining{};   // the same from the start of its last backward, next to which buckets may run
+    std::array<double, 4> data_lane{};  // per microbatch
   };
   double phases(int microbatches) const;
   double in_flight(const FamilyForm& form, int microbatches, const OrderCounts& order) const;
