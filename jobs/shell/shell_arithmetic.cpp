@@ -1,42 +1,51 @@
 #include "jobs/shell/shell_arithmetic.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <cstdlib>
 #include <string_view>
+#include <utility>
 
 #include "jobs/shell/shell_text.hpp"
 
 namespace panpipe::jobs {
 namespace {
 
+using Signed = long long;
 using Wide = unsigned long long;
 constexpr int kMostNesting = 60;
 
 struct Fault {};
 
-// Loosest first; operators of one row bind alike, from the left.
-constexpr std::array<std::array<std::string_view, 4>, 10> kBinary = {
-    {{"||"}, {"&&"}, {"|"}, {"^"}, {"&"}, {"==", "!="}, {"<=", ">=", "<", ">"}, {"<<", ">>"}, {"+", "-"}, {"*", "/", "%"}}};
+struct ArithmeticOperator {
+  std::string_view text;
+  int binding;  // the tighter, the larger
+  bool assigns = false;
+};
+constexpr int kPower = 11;  // binds from the right
+// An operator stands before those that it begins with.
+constexpr ArithmeticOperator kOperators[] = {{"||", 1},      {"&&", 2},       {"==", 6},       {"!=", 6},      {"<=", 7},
+                                             {">=", 7},      {"<<", 8, true}, {">>", 8, true}, {"**", kPower}, {"|", 3, true},
+                                             {"^", 4, true}, {"&", 5, true},  {"<", 7},        {">", 7},       {"+", 9, true},
+                                             {"-", 9, true}, {"*", 10, true}, {"/", 10, true}, {"%", 10, true}};
 
-long long raised(long long base, long long exponent) {
+Signed raised(Signed base, Signed exponent) {
   if (exponent < 0) throw Fault();
   Wide result = 1, factor = static_cast<Wide>(base);
   for (auto left = static_cast<Wide>(exponent); left > 0; left >>= 1) {
     if ((left & 1) != 0) result *= factor;
     factor *= factor;
   }
-  return static_cast<long long>(result);
+  return static_cast<Signed>(result);
 }
 
-long long divided(long long a, long long b, bool remainder) {
+Signed divided(Signed a, Signed b, bool remainder) {
   if (b == 0) throw Fault();
-  if (b == -1) return remainder ? 0 : static_cast<long long>(Wide{0} - static_cast<Wide>(a));
+  if (b == -1) return remainder ? 0 : static_cast<Signed>(Wide{0} - static_cast<Wide>(a));
   return remainder ? a % b : a / b;
 }
 
-long long combined(std::string_view operation, long long a, long long b) {
+Signed combined(std::string_view operation, Signed a, Signed b) {
   const auto x = static_cast<Wide>(a), y = static_cast<Wide>(b);
   if (operation == "||") return a != 0 || b != 0;
   if (operation == "&&") return a != 0 && b != 0;
@@ -49,11 +58,12 @@ long long combined(std::string_view operation, long long a, long long b) {
   if (operation == ">=") return a >= b;
   if (operation == "<") return a < b;
   if (operation == ">") return a > b;
-  if (operation == "<<") return static_cast<long long>(x << (y & 63));
+  if (operation == "<<") return static_cast<Signed>(x << (y & 63));
   if (operation == ">>") return a >> (y & 63);
-  if (operation == "+") return static_cast<long long>(x + y);
-  if (operation == "-") return static_cast<long long>(x - y);
-  if (operation == "*") return static_cast<long long>(x * y);
+  if (operation == "+") return static_cast<Signed>(x + y);
+  if (operation == "-") return static_cast<Signed>(x - y);
+  if (operation == "**") return raised(a, b);
+  if (operation == "*") return static_cast<Signed>(x * y);
   return divided(a, b, operation == "%");
 }
 
@@ -72,34 +82,48 @@ class Expression {
   }
 
  private:
+  template <class Part>
+  ArithmeticResult nested(Part part) {
+    if (++depth_ > kMostNesting) throw Fault();
+    ArithmeticResult result = part();
+    --depth_;
+    return result;
+  }
   void blanks() {
     while (at_ < text_.size() && (std::isspace(static_cast<unsigned char>(text_[at_])) != 0 || text_[at_] == '"')) ++at_;
   }
-  bool take(std::string_view operation) {
+  bool looking_at(std::string_view word) const { return text_.compare(at_, word.size(), word) == 0; }
+  bool take(std::string_view word) {
     blanks();
-    if (text_.compare(at_, operation.size(), operation) != 0) return false;
-    at_ += operation.size();
+    if (!looking_at(word)) return false;
+    at_ += word.size();
     return true;
   }
-  // An operator that is not the start of a longer one, nor of an assignment.
-  bool take_binary(std::string_view operation) {
+  // The operator that stands here, alone or as an assignment: += and its like.
+  const ArithmeticOperator* operator_here(bool assignment) {
     blanks();
-    if (text_.compare(at_, operation.size(), operation) != 0) return false;
-    const char next = at_ + operation.size() < text_.size() ? text_[at_ + operation.size()] : '\0';
-    const char c = operation[0];
-    if (operation.size() == 1 && (next == '=' || ((c == '|' || c == '&' || c == '<' || c == '>' || c == '*') && next == c)))
-      return false;
-    if ((operation == "<<" || operation == ">>") && next == '=') return false;
-    at_ += operation.size();
-    return true;
+    for (const ArithmeticOperator& one : kOperators) {
+      if (!looking_at(one.text)) continue;
+      const std::size_t end = at_ + one.text.size();
+      return (one.assigns && end < text_.size() && text_[end] == '=') == assignment ? &one : nullptr;
+    }
+    return nullptr;
+  }
+  // A part whose value does not count if `skips`: nothing in it is read or assigned.
+  template <class Part>
+  ArithmeticResult part(bool skips, Part read) {
+    const bool skipped = std::exchange(skip_, skip_ || skips);
+    ArithmeticResult result = read();
+    skip_ = skipped;
+    return result;
   }
 
   ArithmeticResult comma() {
-    if (++depth_ > kMostNesting) throw Fault();
-    ArithmeticResult result = ternary();
-    while (take(",")) result = ternary();
-    --depth_;
-    return result;
+    return nested([&] {
+      ArithmeticResult result = ternary();
+      while (take(",")) result = ternary();
+      return result;
+    });
   }
 
   static void add_unknowns(ArithmeticResult& to, const ArithmeticResult& from) {
@@ -108,85 +132,60 @@ class Expression {
   }
 
   ArithmeticResult ternary() {
-    if (++depth_ > kMostNesting) throw Fault();
-    ArithmeticResult condition = binary(0);
-    if (take("?")) {
-      const bool skipped = skip_;
-      const bool open = !condition.unknowns.empty();
-      skip_ = skipped || (!open && condition.value == 0);
-      ArithmeticResult yes = ternary();
-      if (!take(":")) throw Fault();
-      skip_ = skipped || (!open && condition.value != 0);
-      ArithmeticResult no = ternary();
-      skip_ = skipped;
-      if (open) {
-        add_unknowns(condition, yes);
-        add_unknowns(condition, no);
-      } else {
-        condition = condition.value != 0 ? yes : no;
-      }
-    }
-    --depth_;
+    return nested([&] { return choice(); });
+  }
+  ArithmeticResult choice() {
+    ArithmeticResult condition = binary(1);
+    if (!take("?")) return condition;
+    const bool open = !condition.unknowns.empty(), holds = condition.value != 0;
+    const ArithmeticResult yes = part(!open && !holds, [&] { return ternary(); });
+    if (!take(":")) throw Fault();
+    const ArithmeticResult no = part(!open && holds, [&] { return ternary(); });
+    if (!open) return holds ? yes : no;
+    add_unknowns(condition, yes);
+    add_unknowns(condition, no);
     return condition;
   }
 
-  ArithmeticResult binary(std::size_t row) {
-    if (row == kBinary.size()) return power();
-    ArithmeticResult left = binary(row + 1);
+  // Operators that bind as `least` at least.
+  ArithmeticResult binary(int least) {
+    ArithmeticResult left = unary();
     while (true) {
-      std::string_view found;
-      for (const std::string_view operation : kBinary[row])
-        if (found.empty() && !operation.empty() && take_binary(operation)) found = operation;
-      if (found.empty()) return left;
-      const bool skipped = skip_;
-      const bool decided = left.unknowns.empty() && ((found == "&&" && left.value == 0) || (found == "||" && left.value != 0));
-      skip_ = skipped || decided;
-      const ArithmeticResult right = binary(row + 1);
-      skip_ = skipped;
+      const ArithmeticOperator* found = operator_here(false);
+      if (found == nullptr || found->binding < least) return left;
+      at_ += found->text.size();
+      const bool decided =
+          left.unknowns.empty() && ((found->text == "&&" && left.value == 0) || (found->text == "||" && left.value != 0));
+      const ArithmeticResult right = part(
+          decided, [&] { return found->binding < kPower ? binary(found->binding + 1) : nested([&] { return binary(kPower); }); });
       if (decided) {
-        left.value = found == "||" ? 1 : 0;
+        left.value = left.value != 0;
         continue;
       }
       add_unknowns(left, right);
-      left.value = left.unknowns.empty() && !skip_ ? combined(found, left.value, right.value) : 0;
+      left.value = left.unknowns.empty() && !skip_ ? combined(found->text, left.value, right.value) : 0;
     }
-  }
-
-  ArithmeticResult power() {
-    ArithmeticResult base = unary();
-    if (!take("**")) return base;
-    if (++depth_ > kMostNesting) throw Fault();
-    const ArithmeticResult exponent = power();
-    --depth_;
-    add_unknowns(base, exponent);
-    base.value = base.unknowns.empty() && !skip_ ? raised(base.value, exponent.value) : 0;
-    return base;
   }
 
   ArithmeticResult unary() {
-    if (++depth_ > kMostNesting) throw Fault();
-    ArithmeticResult result;
+    return nested([&] { return prefixed(); });
+  }
+  ArithmeticResult prefixed() {
     if (take("++") || take("--")) {
-      const long long step = text_[at_ - 1] == '+' ? 1 : -1;
+      const Signed step = text_[at_ - 1] == '+' ? 1 : -1;
       blanks();
       const auto [name, index] = variable();
       if (name.empty()) throw Fault();
-      result = changed(name, index, step);
-    } else if (take("!")) {
-      result = unary();
-      result.value = result.value == 0;
-    } else if (take("~")) {
-      result = unary();
-      result.value = ~result.value;
-    } else if (take("-")) {
-      result = unary();
-      result.value = static_cast<long long>(Wide{0} - static_cast<Wide>(result.value));
-    } else if (take("+")) {
-      result = unary();
-    } else {
-      result = primary();
+      return changed(name, index, step);
     }
-    --depth_;
+    blanks();
+    const char sign = at_ < text_.size() ? text_[at_] : '\0';
+    if (sign == '\0' || std::string_view("!~-+").find(sign) == std::string_view::npos) return primary();
+    ++at_;
+    ArithmeticResult result = unary();
+    if (sign == '!') result.value = result.value == 0;
+    if (sign == '~') result.value = ~result.value;
+    if (sign == '-') result.value = combined("-", 0, result.value);
     return result;
   }
 
@@ -235,9 +234,7 @@ class Expression {
       base = hexadecimal ? 16 : 8;
       digits.erase(0, hexadecimal ? 2 : 1);
     }
-    ArithmeticResult result;
-    result.value = static_cast<long long>(value_of(digits, base));
-    return result;
+    return {static_cast<Signed>(value_of(digits, base))};
   }
 
   static Wide value_of(const std::string& digits, Wide base) {
@@ -275,7 +272,7 @@ class Expression {
     return Expression(variables_.read(name, index), variables_, depth_ + 8).value();
   }
 
-  ArithmeticResult changed(const std::string& name, const std::string& index, long long step) {
+  ArithmeticResult changed(const std::string& name, const std::string& index, Signed step) {
     ArithmeticResult result = read(name, index);
     result.value = combined("+", result.value, step);
     if (!skip_) variables_.write(name, index, result);
@@ -283,26 +280,20 @@ class Expression {
   }
 
   ArithmeticResult of_variable(const std::string& name, const std::string& index) {
-    static constexpr std::string_view kAssigning[] = {"<<=", ">>=", "+=", "-=", "*=", "/=", "%=", "&=", "^=", "|="};
-    blanks();
-    for (const std::string_view operation : kAssigning) {
-      if (!take(operation)) continue;
-      const ArithmeticResult right = ternary();
-      ArithmeticResult result = read(name, index);
-      add_unknowns(result, right);
-      if (result.unknowns.empty() && !skip_)
-        result.value = combined(operation.substr(0, operation.size() - 1), result.value, right.value);
-      if (!skip_) variables_.write(name, index, result);
-      return result;
-    }
-    if (text_.compare(at_, 1, "=") == 0 && text_.compare(at_, 2, "==") != 0) {
-      ++at_;
+    const ArithmeticOperator* with = operator_here(true);
+    if (with != nullptr || (looking_at("=") && !looking_at("=="))) {
+      at_ += with != nullptr ? with->text.size() + 1 : 1;
       ArithmeticResult result = ternary();
+      if (with != nullptr) {
+        const ArithmeticResult right = std::exchange(result, read(name, index));
+        add_unknowns(result, right);
+        if (result.unknowns.empty() && !skip_) result.value = combined(with->text, result.value, right.value);
+      }
       if (!skip_) variables_.write(name, index, result);
       return result;
     }
-    if (text_.compare(at_, 2, "++") == 0 || text_.compare(at_, 2, "--") == 0) {
-      const long long step = text_[at_] == '+' ? 1 : -1;
+    if (looking_at("++") || looking_at("--")) {
+      const Signed step = text_[at_] == '+' ? 1 : -1;
       at_ += 2;
       ArithmeticResult result = changed(name, index, step);
       result.value = combined("-", result.value, step);
@@ -324,9 +315,7 @@ ArithmeticResult evaluate_arithmetic(const std::string& text, const ArithmeticVa
   try {
     return Expression(text, variables, 0).value();
   } catch (const Fault&) {
-    ArithmeticResult result;
-    result.fault = true;
-    return result;
+    return {.fault = true};
   }
 }
 
