@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <iterator>
-#include <optional>
 #include <unordered_map>
 #include <utility>
 
@@ -34,7 +32,7 @@ class PickleParser {
     if (bytes_.size() < 2 || static_cast<unsigned char>(bytes_[0]) != 0x80)
       refuse("this is no pickle",
              "write it with torch.cuda.memory._dump_snapshot(FILE), or with pickle.dump and protocol 2 or more");
-    while (step()) continue;
+    while (!ended_) step();
   }
 
  private:
@@ -152,120 +150,90 @@ class PickleParser {
     return ": " + name;
   }
 
-  // False at the end.
-  bool step() {
+  void step() {
     at_ = next_;
     const auto opcode = static_cast<unsigned>(number(1));
     switch (opcode) {
       case 0x80:  // PROTO
         if (const std::uint64_t protocol = number(1); protocol < 2 || protocol > 5) refuse(fmt::format("protocol {}", protocol));
-        return true;
+        return;
       case 0x95:  // FRAME
-        number(8);
-        return true;
-      case '.': {
+        return static_cast<void>(number(8));
+      case '.':
         if (stack_.size() != 1 || !marks_.empty()) refuse("it ends inside of a value");
         pickle_.root_ = stack_.back();
-        return false;
-      }
+        ended_ = true;
+        return;
       case '(':
         if (marks_.size() >= Pickle::kMostContainers) refuse("nested deeper than a snapshot");
-        marks_.push_back(stack_.size());
-        return true;
+        return marks_.push_back(stack_.size());
       case '0':  // POP
-        stack_.resize(below_top(1));
-        return true;
+        return stack_.resize(below_top(1));
       case '2':  // DUP
-        push(stack_[below_top(1)]);
-        return true;
+        return push(stack_[below_top(1)]);
       case 'N':
-        push({});
-        return true;
+        return push({});
       case 0x88:
       case 0x89:
-        push_integer(opcode == 0x88, PickleKind::Boolean);
-        return true;
+        return push_integer(opcode == 0x88, PickleKind::Boolean);
       case 'K':
-        push_integer(static_cast<std::int64_t>(number(1)));
-        return true;
+        return push_integer(static_cast<std::int64_t>(number(1)));
       case 'M':
-        push_integer(static_cast<std::int64_t>(number(2)));
-        return true;
+        return push_integer(static_cast<std::int64_t>(number(2)));
       case 'J':
-        push_integer(static_cast<std::int32_t>(static_cast<std::uint32_t>(number(4))));
-        return true;
+        return push_integer(static_cast<std::int32_t>(static_cast<std::uint32_t>(number(4))));
       case 0x8a:  // LONG1, LONG4
-        push_long(number(1));
-        return true;
+        return push_long(number(1));
       case 0x8b:
-        push_long(number(4));
-        return true;
+        return push_long(number(4));
       case 'G':
-        push_real();
-        return true;
+        return push_real();
       case 0x8c:  // SHORT_BINUNICODE, SHORT_BINBYTES, SHORT_BINSTRING
       case 'C':
       case 'U':
-        push_text(1);
-        return true;
+        return push_text(1);
       case 'X':  // BINUNICODE, BINBYTES, BINSTRING
       case 'B':
       case 'T':
-        push_text(4);
-        return true;
+        return push_text(4);
       case 0x8d:  // BINUNICODE8, BINBYTES8
       case 0x8e:
-        push_text(8);
-        return true;
+        return push_text(8);
       case ']':
       case ')':
-        push_container(PickleKind::List, stack_.size());
-        return true;
+        return push_container(PickleKind::List, stack_.size());
       case '}':
-        push_container(PickleKind::Dict, stack_.size());
-        return true;
+        return push_container(PickleKind::Dict, stack_.size());
       case 'l':
       case 't':
-        push_container(PickleKind::List, mark());
-        return true;
+        return push_container(PickleKind::List, mark());
       case 'd': {
         const std::size_t from = mark();
         if ((stack_.size() - from) % 2 != 0) refuse("a key without its value");
-        push_container(PickleKind::Dict, from);
-        return true;
+        return push_container(PickleKind::Dict, from);
       }
       case 0x85:
       case 0x86:
       case 0x87:  // TUPLE1 to TUPLE3
-        push_container(PickleKind::List, below_top(opcode - 0x84));
-        return true;
+        return push_container(PickleKind::List, below_top(opcode - 0x84));
       case 'e':
-        extend(PickleKind::List, mark());
-        return true;
+        return extend(PickleKind::List, mark());
       case 'u':
-        extend(PickleKind::Dict, mark());
-        return true;
+        return extend(PickleKind::Dict, mark());
       case 'a':
-        extend(PickleKind::List, below_top(1));
-        return true;
+        return extend(PickleKind::List, below_top(1));
       case 's':
-        extend(PickleKind::Dict, below_top(2));
-        return true;
+        return extend(PickleKind::Dict, below_top(2));
       case 0x94:  // MEMOIZE
-        remember(memo_.size());
-        return true;
+        return remember(memo_.size());
       case 'q':
-        remember(number(1));
-        return true;
+        return remember(number(1));
       case 'r':
-        remember(number(4));
-        return true;
+        return remember(number(4));
       case 'h':
-        recall(number(1));
-        return true;
+        return recall(number(1));
       case 'j':
-        recall(number(4));
-        return true;
+        return recall(number(4));
       default:
         refuse_opcode(opcode);
     }
@@ -274,6 +242,7 @@ class PickleParser {
   Pickle& pickle_;
   const std::string& bytes_;
   std::size_t next_ = 0, at_ = 0;  // at_: of the opcode
+  bool ended_ = false;
   std::size_t values_ = 0;
   std::vector<PickleValue> stack_;
   std::vector<std::size_t> marks_;

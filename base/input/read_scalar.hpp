@@ -26,21 +26,23 @@ double plain(const T& value) {
     return static_cast<double>(value.base());
 }
 
+// The value that was parsed and has no `problem`; else logs what is wrong.
+template <class T>
+std::optional<T> accepted(const Node& node, ReadLog& log, const Parsed<T>& parsed, const std::string& problem) {
+  if (parsed.value && problem.empty()) {
+    log.resolved(node.path, node.text, origin_of(node));
+    return parsed.value;
+  }
+  log.error(node, parsed.value ? problem : parsed.problem, "", parsed.value ? code::kOutOfRange : code::kNotANumber);
+  return std::nullopt;
+}
+
 template <class T>
 std::optional<T> read_scalar(const Node& node, ReadLog& log, Sign sign, Parsed<T> (*parse)(std::string_view),
                              const char* expected) {
   if (!is_scalar(node, log, expected)) return std::nullopt;
   const Parsed<T> parsed = parse(node.text);
-  if (!parsed.value) {
-    log.error(node, parsed.problem, "", code::kNotANumber);
-    return std::nullopt;
-  }
-  if (const std::string problem = sign_problem(plain(*parsed.value), sign, node.text); !problem.empty()) {
-    log.error(node, problem, "", code::kOutOfRange);
-    return std::nullopt;
-  }
-  log.resolved(node.path, node.text, origin_of(node));
-  return parsed.value;
+  return accepted(node, log, parsed, parsed.value ? sign_problem(plain(*parsed.value), sign, node.text) : "");
 }
 
 }  // namespace panpipe

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <limits>
 #include <tuple>
+#include <utility>
 
 #include "base/input/read_scalar.hpp"
+#include "base/text/characters.hpp"
 #include "base/text/did_you_mean.hpp"
 
 namespace panpipe {
@@ -22,6 +24,11 @@ template <class T>
 std::optional<std::string> text_of(const std::optional<T>& fallback) {
   if (!fallback) return std::nullopt;
   return exact_text(*fallback);
+}
+
+template <class T, class Read>
+T read_or(const Node* value, const std::optional<T>& fallback, Read read) {
+  return (value != nullptr ? read(*value) : std::nullopt).value_or(fallback.value_or(T{}));
 }
 
 }  // namespace
@@ -137,46 +144,29 @@ std::optional<double> read_number(const Node& node, ReadLog& log, Sign sign) {
 std::optional<double> read_fraction(const Node& node, ReadLog& log) {
   if (!is_scalar(node, log, "a share, as in '85 %'")) return std::nullopt;
   const Parsed<double> parsed = parse_fraction(node.text);
-  if (!parsed.value) {
-    log.error(node, parsed.problem, "", code::kNotANumber);
-    return std::nullopt;
-  }
-  if (*parsed.value < 0 || *parsed.value > 1) {
-    log.error(node, fmt::format("'{}' must be between 0 % and 100 %", node.text), "", code::kOutOfRange);
-    return std::nullopt;
-  }
-  log.resolved(node.path, node.text, origin_of(node));
-  return parsed.value;
+  const bool outside = parsed.value && (*parsed.value < 0 || *parsed.value > 1);
+  return accepted(node, log, parsed, outside ? fmt::format("'{}' must be between 0 % and 100 %", node.text) : "");
 }
 
 std::optional<int> read_integer(const Node& node, ReadLog& log, int at_least) {
   if (!is_scalar(node, log, "a whole number")) return std::nullopt;
   const Parsed<long long> parsed = parse_integer(node.text);
-  std::string problem = parsed.problem;
+  std::string problem;
   if (parsed.value && *parsed.value < at_least)
     problem = at_least == 0 ? fmt::format("'{}' must not be negative", node.text)
                             : fmt::format("'{}' must be at least {}", node.text, at_least);
   if (parsed.value && *parsed.value > std::numeric_limits<int>::max()) problem = fmt::format("'{}' is too large", node.text);
-  if (!problem.empty()) {
-    log.error(node, problem, "", parsed.value ? code::kOutOfRange : code::kNotANumber);
-    return std::nullopt;
-  }
-  log.resolved(node.path, node.text, origin_of(node));
-  return static_cast<int>(*parsed.value);
+  return accepted(node, log, parsed, problem);
 }
 
 std::optional<bool> read_boolean(const Node& node, ReadLog& log) {
   if (!is_scalar(node, log, "true or false")) return std::nullopt;
   if (node.text != "true" && node.text != "false") {
-    std::string small = node.text;
-    for (char& c : small) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-    const bool means_true = small == "yes" || small == "on" || small == "y" || small == "1" || small == "true";
-    const bool means_false = small == "no" || small == "off" || small == "n" || small == "0" || small == "false";
-    log.error(node,
-              means_true || means_false
-                  ? fmt::format("'{}' is not true or false; write '{}'", node.text, means_true ? "true" : "false")
-                  : fmt::format("'{}' is not true or false", node.text),
-              "", code::kWrongType);
+    const std::string small = lower_case(node.text);
+    std::string meant;
+    for (const auto& [yes, no] : {std::pair("yes", "no"), {"on", "off"}, {"y", "n"}, {"1", "0"}, {"true", "false"}})
+      if (small == yes || small == no) meant = small == yes ? "; write 'true'" : "; write 'false'";
+    log.error(node, fmt::format("'{}' is not true or false{}", node.text, meant), "", code::kWrongType);
     return std::nullopt;
   }
   log.resolved(node.path, node.text, origin_of(node));
@@ -264,40 +254,37 @@ const Node* MapReader::value_of(const std::string& key, const std::optional<std:
 }
 
 Duration MapReader::duration(const std::string& key, Sign sign, std::optional<Duration> fallback) {
-  const Node* value = value_of(key, text_of(fallback));
-  return (value ? read_duration(*value, *log_, sign) : std::nullopt).value_or(fallback.value_or(Duration(0)));
+  return read_or(value_of(key, text_of(fallback)), fallback, [&](const Node& node) { return read_duration(node, *log_, sign); });
 }
 Bytes MapReader::bytes(const std::string& key, Sign sign, std::optional<Bytes> fallback) {
-  const Node* value = value_of(key, text_of(fallback));
-  return (value ? read_bytes(*value, *log_, sign) : std::nullopt).value_or(fallback.value_or(Bytes(0)));
+  return read_or(value_of(key, text_of(fallback)), fallback, [&](const Node& node) { return read_bytes(node, *log_, sign); });
 }
 Bandwidth MapReader::bandwidth(const std::string& key, Sign sign, std::optional<Bandwidth> fallback) {
-  const Node* value = value_of(key, text_of(fallback));
-  return (value ? read_bandwidth(*value, *log_, sign) : std::nullopt).value_or(fallback.value_or(Bandwidth(0)));
+  return read_or(value_of(key, text_of(fallback)), fallback, [&](const Node& node) { return read_bandwidth(node, *log_, sign); });
 }
 ComputeRate MapReader::compute_rate(const std::string& key, Sign sign, std::optional<ComputeRate> fallback) {
   const Node* value = value_of(key, text_of(fallback));
-  return (value ? read_compute_rate(*value, *log_, sign) : std::nullopt).value_or(fallback.value_or(ComputeRate(0)));
+  return read_or(value, fallback, [&](const Node& node) { return read_compute_rate(node, *log_, sign); });
 }
 double MapReader::fraction(const std::string& key, std::optional<double> fallback) {
   const Node* value = value_of(key, fallback ? std::optional(exact_fraction_text(*fallback)) : std::nullopt);
-  return (value ? read_fraction(*value, *log_) : std::nullopt).value_or(fallback.value_or(0));
+  return read_or(value, fallback, [&](const Node& node) { return read_fraction(node, *log_); });
 }
 double MapReader::number(const std::string& key, Sign sign, std::optional<double> fallback) {
   const Node* value = value_of(key, fallback ? std::optional(fmt::format("{}", *fallback)) : std::nullopt);
-  return (value ? read_number(*value, *log_, sign) : std::nullopt).value_or(fallback.value_or(0));
+  return read_or(value, fallback, [&](const Node& node) { return read_number(node, *log_, sign); });
 }
 int MapReader::integer(const std::string& key, int at_least, std::optional<int> fallback) {
   const Node* value = value_of(key, fallback ? std::optional(std::to_string(*fallback)) : std::nullopt);
-  return (value ? read_integer(*value, *log_, at_least) : std::nullopt).value_or(fallback.value_or(at_least));
+  return read_or(value, std::optional(fallback.value_or(at_least)),
+                 [&](const Node& n) { return read_integer(n, *log_, at_least); });
 }
 bool MapReader::boolean(const std::string& key, std::optional<bool> fallback) {
   const Node* value = value_of(key, fallback ? std::optional<std::string>(*fallback ? "true" : "false") : std::nullopt);
-  return (value ? read_boolean(*value, *log_) : std::nullopt).value_or(fallback.value_or(false));
+  return read_or(value, fallback, [&](const Node& node) { return read_boolean(node, *log_); });
 }
 std::string MapReader::string(const std::string& key, std::optional<std::string> fallback) {
-  const Node* value = value_of(key, fallback);
-  return (value ? read_string(*value, *log_) : std::nullopt).value_or(fallback.value_or(""));
+  return read_or(value_of(key, fallback), fallback, [&](const Node& node) { return read_string(node, *log_); });
 }
 
 std::string MapReader::choice_name(const std::string& key, const std::vector<std::string>& names,

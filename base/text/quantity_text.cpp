@@ -31,24 +31,17 @@ struct Unit {
 // no product or quotient of a few of them overflows.
 struct Limits {
   double least = 0, most = 0;
-  std::string_view words;  // "a time is ..."
+  std::string_view words;  // "a time is ..."; empty: those of its type
 };
 
-constexpr Limits kDurationLimits{1e-18, 1e9, "a time is between 1e-18 s and 1e9 s"};  // an engine counts in 1e-12 s; 30 years
-constexpr Limits kBandwidthLimits{1e-9, 1e18, "a bandwidth is between 1e-9 B/s and 1e6 TB/s"};
-constexpr Limits kComputeLimits{1, 1e30, "a compute rate is between 1 FLOP/s and 1e15 PFLOP/s"};
-constexpr Limits kFractionLimits{1e-12, 1e9, "a share is between 1e-10 % and 1e11 %"};
-constexpr Limits kPowerLimits{1e-3, 1e12, "a power is between 1 mW and 1 TW"};
-constexpr Limits kCarbonLimits{1e-6, 1e6, "a carbon intensity is between 1e-6 g/kWh and 1000 kg/kWh"};
 constexpr Limits kMoneyLimits{1e-9, 1e18, "an amount of money is between 1e-9 and 1e18"};
 constexpr Limits kCountLimits{1, 1e18, "a count is between 1 and 1e18"};
-constexpr Limits kNumberLimits{1e-38, 1e38,
-                               "a number is between 1e-38 and 1e38"};  // what fp32 holds: learning rates, loss scales
+constexpr Limits kNumberLimits{1e-38, 1e38, "a number is between 1e-38 and 1e38"};  // fp32's: learning rates, loss scales
 
 // Empty when it is inside.
 std::string outside(long double value, const Limits& limits, std::string_view text) {
   const double size = std::abs(static_cast<double>(value));
-  if (value == 0 || (size >= limits.least && size <= limits.most)) return "";
+  if (limits.words.empty() || value == 0 || (size >= limits.least && size <= limits.most)) return "";
   return fmt::format("'{}' is out of range; {}", text, limits.words);
 }
 
@@ -57,32 +50,16 @@ struct Kind {
   std::string_view article_and_name;
   std::span<const Unit> units;
   std::array<std::string_view, 3> usual;  // units offered to a number without one
-  const Limits* limits = nullptr;         // nullptr: those of its type
+  Limits limits = {};
 };
 
 constexpr Unit kTimes[] = {{"s", 1},       {"ms", 1e-3L}, {"us", 1e-6L}, {"ns", 1e-9L},
                            {"ps", 1e-12L}, {"min", 60},   {"h", 3600},   {"d", 86400}};
-constexpr Unit kSizes[] = {{"B", 1},
-                           {"kB", 1e3L},
-                           {"MB", 1e6L},
-                           {"GB", 1e9L},
-                           {"TB", 1e12L},
-                           {"KiB", 1024.0L},
-                           {"MiB", 1048576.0L},
-                           {"GiB", 1073741824.0L},
-                           {"TiB", 1099511627776.0L}};
-constexpr Unit kBandwidths[] = {{"B/s", 1},
-                                {"kB/s", 1e3L},
-                                {"MB/s", 1e6L},
-                                {"GB/s", 1e9L},
-                                {"TB/s", 1e12L},
-                                {"KiB/s", 1024.0L},
-                                {"MiB/s", 1048576.0L},
-                                {"GiB/s", 1073741824.0L},
-                                {"TiB/s", 1099511627776.0L},
-                                {"Mb/s", 1e6L / 8},
-                                {"Gb/s", 1e9L / 8},
-                                {"Tb/s", 1e12L / 8}};
+constexpr Unit kSizes[] = {{"B", 1},         {"kB", 1e3L},     {"MB", 1e6L},     {"GB", 1e9L},    {"TB", 1e12L},
+                           {"KiB", 0x1p10L}, {"MiB", 0x1p20L}, {"GiB", 0x1p30L}, {"TiB", 0x1p40L}};
+constexpr Unit kBandwidths[] = {{"B/s", 1},         {"kB/s", 1e3L},     {"MB/s", 1e6L},     {"GB/s", 1e9L},
+                                {"TB/s", 1e12L},    {"KiB/s", 0x1p10L}, {"MiB/s", 0x1p20L}, {"GiB/s", 0x1p30L},
+                                {"TiB/s", 0x1p40L}, {"Mb/s", 1e6L / 8}, {"Gb/s", 1e9L / 8}, {"Tb/s", 1e12L / 8}};
 constexpr Unit kComputeRates[] = {{"FLOP/s", 1},     {"kFLOP/s", 1e3L},  {"MFLOP/s", 1e6L},
                                   {"GFLOP/s", 1e9L}, {"TFLOP/s", 1e12L}, {"PFLOP/s", 1e15L}};
 constexpr Unit kWork[] = {{"FLOP", 1},      {"kFLOP", 1e3L},  {"MFLOP", 1e6L}, {"GFLOP", 1e9L},
@@ -91,14 +68,17 @@ constexpr Unit kShares[] = {{"%", 1e-2L}};
 constexpr Unit kPowers[] = {{"W", 1}, {"kW", 1e3L}, {"MW", 1e6L}};
 constexpr Unit kIntensities[] = {{"g/kWh", 1}, {"kg/kWh", 1e3L}};
 
-constexpr Kind kDuration{"a time", kTimes, {"us", "ms", "s"}, &kDurationLimits};
+// An engine counts in 1e-12 s; 1e9 s are 30 years.
+constexpr Kind kDuration{"a time", kTimes, {"us", "ms", "s"}, {1e-18, 1e9, "a time is between 1e-18 s and 1e9 s"}};
 constexpr Kind kBytes{"a size", kSizes, {"GiB", "GB"}};
-constexpr Kind kBandwidth{"a bandwidth", kBandwidths, {"GB/s"}, &kBandwidthLimits};
-constexpr Kind kComputeRate{"a compute rate", kComputeRates, {"TFLOP/s"}, &kComputeLimits};
+constexpr Kind kBandwidth{"a bandwidth", kBandwidths, {"GB/s"}, {1e-9, 1e18, "a bandwidth is between 1e-9 B/s and 1e6 TB/s"}};
+constexpr Kind kComputeRate{
+    "a compute rate", kComputeRates, {"TFLOP/s"}, {1, 1e30, "a compute rate is between 1 FLOP/s and 1e15 PFLOP/s"}};
 constexpr Kind kFlops{"an amount of work", kWork, {"GFLOP", "TFLOP"}};
-constexpr Kind kFraction{"a share", kShares, {"%"}, &kFractionLimits};
-constexpr Kind kPower{"a power", kPowers, {"W"}, &kPowerLimits};
-constexpr Kind kCarbon{"a carbon intensity", kIntensities, {"g/kWh"}, &kCarbonLimits};
+constexpr Kind kFraction{"a share", kShares, {"%"}, {1e-12, 1e9, "a share is between 1e-10 % and 1e11 %"}};
+constexpr Kind kPower{"a power", kPowers, {"W"}, {1e-3, 1e12, "a power is between 1 mW and 1 TW"}};
+constexpr Kind kCarbon{
+    "a carbon intensity", kIntensities, {"g/kWh"}, {1e-6, 1e6, "a carbon intensity is between 1e-6 g/kWh and 1000 kg/kWh"}};
 
 // "'a', 'b' or 'c'"
 std::string either(const std::vector<std::string>& items) {
@@ -120,34 +100,23 @@ std::string_view trimmed(std::string_view text) {
 
 // Length of the decimal number at the start: sign, digits, point and digits, exponent. 0 if there is none.
 std::size_t number_length(std::string_view text) {
-  std::size_t i = 0;
-  if (i < text.size() && (text[i] == '-' || text[i] == '+')) ++i;
-  const std::size_t first_digit = i;
-  while (i < text.size() && is_digit(text[i])) ++i;
-  if (i == first_digit) return 0;
-  if (i + 1 < text.size() && text[i] == '.' && is_digit(text[i + 1])) {
-    ++i;
+  const auto is = [&](std::size_t i, std::string_view any) { return i < text.size() && any.find(text[i]) != any.npos; };
+  const auto behind_digits = [&](std::size_t i) {
     while (i < text.size() && is_digit(text[i])) ++i;
-  }
-  if (i < text.size() && (text[i] == 'e' || text[i] == 'E')) {
-    std::size_t j = i + 1;
-    if (j < text.size() && (text[j] == '-' || text[j] == '+')) ++j;
-    if (j < text.size() && is_digit(text[j])) {
-      while (j < text.size() && is_digit(text[j])) ++j;
-      i = j;
-    }
-  }
-  return i;
+    return i;
+  };
+  const std::size_t first = is(0, "+-") ? 1 : 0;
+  std::size_t end = behind_digits(first);
+  if (end == first) return 0;
+  if (const std::size_t behind = behind_digits(end + 1); is(end, ".") && behind > end + 1) end = behind;
+  if (!is(end, "eE")) return end;
+  const std::size_t exponent = is(end + 1, "+-") ? end + 2 : end + 1, behind = behind_digits(exponent);
+  return behind > exponent ? behind : end;
 }
 
-bool has_leading_zero(std::string_view number) {
-  if (!number.empty() && (number.front() == '-' || number.front() == '+')) number.remove_prefix(1);
-  return number.size() > 1 && number[0] == '0' && is_digit(number[1]);
-}
-
+// Without a plus in front, too.
 std::string without_leading_zeros(std::string_view number) {
-  std::string sign;
-  if (number.front() == '-') sign = "-";
+  const std::string sign = number.front() == '-' ? "-" : "";
   if (number.front() == '-' || number.front() == '+') number.remove_prefix(1);
   while (number.size() > 1 && number[0] == '0' && is_digit(number[1])) number.remove_prefix(1);
   return sign + std::string(number);
@@ -177,21 +146,17 @@ NumberAndRest split_number(std::string_view text, std::string_view expected) {
   }
   result.number = text.substr(0, length);
   result.rest = trimmed(text.substr(length));
-  if (has_leading_zero(result.number)) {
-    result.problem = fmt::format("'{}' has a leading zero; numbers are decimal, write '{}'", result.number,
-                                 without_leading_zeros(result.number));
+  const std::string number = without_leading_zeros(result.number);
+  if (number.size() + (result.number.front() == '+' ? 1 : 0) < result.number.size()) {
+    result.problem = fmt::format("'{}' has a leading zero; numbers are decimal, write '{}'", result.number, number);
     return result;
   }
-  if (!result.rest.empty() && (is_digit(result.rest.front()) || result.rest.front() == '_' || result.rest.front() == ',' ||
-                               result.rest.front() == '.' || result.rest.front() == 'x')) {
+  if (!result.rest.empty() && std::string_view("0123456789_,.x").find(result.rest.front()) != std::string_view::npos) {
     result.problem =
         fmt::format("'{}' is not a number; write digits, a decimal point and an exponent only, as in '1500' or '1.5e3'", text);
     return result;
   }
-  std::string_view digits = result.number;
-  if (digits.front() == '+') digits.remove_prefix(1);
   // libc++ has no std::from_chars for it; number_length() has read the digits already.
-  const std::string number(digits);
   errno = 0;
   result.value = std::strtold(number.c_str(), nullptr);
   if (errno == ERANGE || !std::isfinite(static_cast<double>(result.value)))
@@ -234,7 +199,7 @@ Parsed<long double> parse_in(const Kind& kind, std::string_view text) {
   for (const Unit& unit : kind.units)
     if (unit.name == parts.rest) {
       const long double value = parts.value * unit.factor;
-      const std::string problem = kind.limits ? outside(value, *kind.limits, text) : "";
+      const std::string problem = outside(value, kind.limits, text);
       return problem.empty() ? Parsed<long double>{value, ""} : Parsed<long double>{{}, problem};
     }
   return {{}, wrong_unit(parts, text, kind)};
