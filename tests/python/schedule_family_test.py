@@ -142,14 +142,13 @@ class Families(unittest.TestCase):
 class Faults(Cases):
     """The whole message of each, and that no process stays."""
 
-    def fails(self, function, message, ranks=2, microbatches=2, **options):
-        family = function if isinstance(function, panpipe.OwnFamily) else panpipe.schedule(function)
-        self.assertEqual(str(refusal(family, ranks, microbatches, **options)), message)
+    def fails(self, function, message, at="", remedy="", **decoration):
+        """`at`: the line of the function that is at fault."""
+        place = at and f'\n  File "{__file__}", line {line_of(function, at)}, in {function.__name__}\n    {at}'
+        whole = f"{function.__name__} of 2 ranks and 2 microbatches: {message}{place}" + (remedy and f"\n  help: {remedy}")
+        self.assertEqual(str(refusal(panpipe.schedule(**decoration)(function), 2, 2)), whole)
         with self.assertRaises(ChildProcessError):
             os.waitpid(-1, os.WNOHANG)
-
-    def at(self, function, text):
-        return f'\n  File "{__file__}", line {line_of(function, text)}, in {function.__name__}\n    {text}'
 
     def test_never_ends_without_yielding(self):
         def loops(rank):
@@ -170,10 +169,7 @@ class Faults(Cases):
             sum(range(10**14))
             yield F(0)
 
-        self.fails(
-            panpipe.schedule(deadline_s=0.2)(counts),
-            "counts of 2 ranks and 2 microbatches: is not done after 0.2 s\n  help: give it longer with deadline_s=",
-        )
+        self.fails(counts, "is not done after 0.2 s", remedy="give it longer with deadline_s=", deadline_s=0.2)
 
     def test_refuses_to_be_stopped(self):
         def stubborn(rank):
@@ -185,10 +181,7 @@ class Faults(Cases):
                     pass
             yield F(0)
 
-        self.fails(
-            panpipe.schedule(deadline_s=0.2)(stubborn),
-            "stubborn of 2 ranks and 2 microbatches: is not done after 0.2 s\n  help: give it longer with deadline_s=",
-        )
+        self.fails(stubborn, "is not done after 0.2 s", remedy="give it longer with deadline_s=", deadline_s=0.2)
 
     def test_yields_for_ever(self):
         def again(rank):
@@ -205,33 +198,19 @@ class Faults(Cases):
             while True:
                 yield "OPT"
 
-        self.fails(
-            again,
-            "again of 2 ranks and 2 microbatches: rank 0 yields 0F0 twice, as action 0 and as action 1"
-            + self.at(again, "yield F(0)")
-            + "\n  help: every stage runs every pass of a microbatch once",
-        )
-        self.fails(
-            counting,
-            "counting of 2 ranks and 2 microbatches: rank 0 yields 0F2: microbatch 2 of 2: they are numbered from 0"
-            + self.at(counting, "yield F(m)"),
-        )
-        self.fails(
-            without_number,
-            "without_number of 2 ranks and 2 microbatches: rank 0 yields more than 48 actions: 16 for each of its 1 x 2 stages and microbatches, "
-            "and 16 besides, are more than any order has" + self.at(without_number, 'yield "OPT"'),
-        )
+        twice = "rank 0 yields 0F0 twice, as action 0 and as action 1"
+        self.fails(again, twice, "yield F(0)", "every stage runs every pass of a microbatch once")
+        self.fails(counting, "rank 0 yields 0F2: microbatch 2 of 2: they are numbered from 0", "yield F(m)")
+        more = "rank 0 yields more than 48 actions: 16 for each of its 1 x 2 stages and microbatches, and 16 besides, are more than any order has"
+        self.fails(without_number, more, 'yield "OPT"')
 
     def test_raises(self):
         def divides(rank):
             yield F(0)
             yield F(1 // rank)
 
-        self.fails(
-            divides,
-            "divides of 2 ranks and 2 microbatches: raises ZeroDivisionError: integer division or modulo by zero"
-            + self.at(divides, "yield F(1 // rank)"),
-        )
+        raised = "raises ZeroDivisionError: integer division or modulo by zero"
+        self.fails(divides, raised, "yield F(1 // rank)")
 
     def test_a_fault_in_a_part_has_its_line(self):
         def part():
@@ -243,9 +222,9 @@ class Faults(Cases):
 
         self.fails(
             all_of_it,
-            "all_of_it of 2 ranks and 2 microbatches: rank 0 yields 0F0 twice, as action 0 and as action 1"
-            f'\n  File "{__file__}", line {line_of(part, "yield F(0)") + 1}, in part\n    yield F(0)'
-            "\n  help: every stage runs every pass of a microbatch once",
+            "rank 0 yields 0F0 twice, as action 0 and as action 1"
+            f'\n  File "{__file__}", line {line_of(part, "yield F(0)") + 1}, in part\n    yield F(0)',
+            remedy="every stage runs every pass of a microbatch once",
         )
 
     def test_eats_memory(self):
@@ -258,18 +237,10 @@ class Faults(Cases):
                 kept.append(bytearray(1 << 16))
             yield F(0)
 
-        self.fails(
-            at_once,
-            "at_once of 2 ranks and 2 microbatches: takes more than 1 GiB of memory"
-            + self.at(at_once, "yield [0] * 10**12")
-            + "\n  help: give it more with memory_bytes=",
-        )
-        self.fails(
-            panpipe.schedule(memory_bytes=64 << 20)(slowly),
-            "slowly of 2 ranks and 2 microbatches: takes more than 64 MiB of memory"
-            + self.at(slowly, "kept.append(bytearray(1 << 16))")
-            + "\n  help: give it more with memory_bytes=",
-        )
+        more = "give it more with memory_bytes="
+        self.fails(at_once, "takes more than 1 GiB of memory", "yield [0] * 10**12", more)
+        fault = "takes more than 64 MiB of memory"
+        self.fails(slowly, fault, "kept.append(bytearray(1 << 16))", more, memory_bytes=64 << 20)
 
     def test_yields_nonsense(self):
         def number(rank):
@@ -297,47 +268,43 @@ class Faults(Cases):
         def no_pair(ranks):
             yield F(0)
 
-        self.fails(
-            number,
-            "number of 2 ranks and 2 microbatches: rank 0 yields 3, which is no action"
-            + self.at(number, "yield 3")
-            + "\n  help: yield F(0), or a cell of the CSV as text, such as '2F0'; from panpipe.actions import F, I, W, B, R",
-        )
-        self.fails(
-            text,
-            "text of 2 ranks and 2 microbatches: rank 0 yields '0X1': unknown action 'X'"
-            + self.at(text, 'yield "0X1"')
-            + "\n  help: actions are F, I, W, B, R, SEND_F, RECV_F, SEND_B, RECV_B, UNSHARD, RESHARD, REDUCE_GRAD, OFFLOAD, RELOAD, OPT, SYNC, E, S, T, G",
-        )
-        self.fails(
-            panpipe.schedule(stages_per_rank=2)(which_stage),
-            "which_stage of 2 ranks and 2 microbatches: rank 0 yields F(0) and has the stages [0, 2]"
-            + self.at(which_stage, "yield F(0)")
-            + "\n  help: say which: F(0, stage=2)",
-        )
-        self.fails(
-            not_its_stage,
-            "not_its_stage of 2 ranks and 2 microbatches: rank 0 yields 1F0: stage 1 is on rank 1, and this rank has [0]"
-            + self.at(not_its_stage, "yield F(0, stage=1)")
-            + "\n  help: the parameter `stages` of the function lists the stages of its rank; placement= says where stages are",
-        )
-        self.fails(
-            halves,
-            "halves of 2 ranks and 2 microbatches: rank 0 yields 0W0 behind the B of the same microbatch"
-            + self.at(halves, "yield from (F(0), B(0), W(0))")
-            + "\n  help: B is the whole backward, I and W are its halves: yield the one or the two",
-        )
-        self.fails(nothing, "nothing of 2 ranks and 2 microbatches: returns None\n  help: nothing yields its actions: yield F(0)")
-        self.fails(
-            empty,
-            "empty of 2 ranks and 2 microbatches: rank 1 yields nothing\n  help: every rank has a stage, and every stage its passes",
-        )
-        self.fails(
-            no_pair,
-            "no_pair of 2 ranks and 2 microbatches: yields F(0) in place of a rank and its action"
-            + self.at(no_pair, "yield F(0)")
-            + "\n  help: yield rank, F(0), with ranks from 0 to 1; or take a parameter `rank`, and yield that rank's actions",
-        )
+        for function, at, message, remedy in (
+            (
+                number,
+                "yield 3",
+                "rank 0 yields 3, which is no action",
+                "yield F(0), or a cell of the CSV as text, such as '2F0'; from panpipe.actions import F, I, W, B, R",
+            ),
+            (
+                text,
+                'yield "0X1"',
+                "rank 0 yields '0X1': unknown action 'X'",
+                "actions are F, I, W, B, R, SEND_F, RECV_F, SEND_B, RECV_B, UNSHARD, RESHARD, REDUCE_GRAD, OFFLOAD, RELOAD, OPT, SYNC, E, S, T, G",
+            ),
+            (
+                not_its_stage,
+                "yield F(0, stage=1)",
+                "rank 0 yields 1F0: stage 1 is on rank 1, and this rank has [0]",
+                "the parameter `stages` of the function lists the stages of its rank; placement= says where stages are",
+            ),
+            (
+                halves,
+                "yield from (F(0), B(0), W(0))",
+                "rank 0 yields 0W0 behind the B of the same microbatch",
+                "B is the whole backward, I and W are its halves: yield the one or the two",
+            ),
+            (nothing, "", "returns None", "nothing yields its actions: yield F(0)"),
+            (empty, "", "rank 1 yields nothing", "every rank has a stage, and every stage its passes"),
+            (
+                no_pair,
+                "yield F(0)",
+                "yields F(0) in place of a rank and its action",
+                "yield rank, F(0), with ranks from 0 to 1; or take a parameter `rank`, and yield that rank's actions",
+            ),
+        ):
+            self.fails(function, message, at, remedy)
+        unclear = "rank 0 yields F(0) and has the stages [0, 2]"
+        self.fails(which_stage, unclear, "yield F(0)", "say which: F(0, stage=2)", stages_per_rank=2)
 
     def test_ends_its_process(self):
         def killed(rank):
@@ -348,8 +315,8 @@ class Faults(Cases):
             os._exit(3)
             yield F(0)
 
-        self.fails(killed, "killed of 2 ranks and 2 microbatches: ends its process, with SIGKILL")
-        self.fails(leaves, "leaves of 2 ranks and 2 microbatches: ends its process, with exit code 3")
+        self.fails(killed, "ends its process, with SIGKILL")
+        self.fails(leaves, "ends its process, with exit code 3")
 
     def test_leaves_no_process_of_its_own(self):
         def starts_another(rank):
