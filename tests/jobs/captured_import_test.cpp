@@ -145,26 +145,19 @@ TEST(CapturedDeepSpeed, IsTheJobOfTheFile) {
 TEST(CapturedAccelerate, IsTheJobOfTheFile) {
   const JobOptions options{.model = "config.json", .sequence = 2048};
   const ImportedJob captured = import_accelerate(fixture("accelerate-fsdp"), "job.json", options);
-  EXPECT_EQ(value(captured, "parallel.data"), "16");  // the command line's, in place of the file's 8
-  EXPECT_EQ(value(captured, "parallel.zero"), "3");
-  EXPECT_EQ(value(captured, "recompute"), "full");
-  EXPECT_EQ(value(captured, "precision"), "bf16");
+  // parallel.data: the command line's, in place of the file's 8
+  expect_values(captured, "parallel.data: 16; parallel.zero: 3; recompute: full; precision: bf16");
   EXPECT_THAT(captured.not_understood, IsEmpty());
 }
 
 TEST(CapturedHuggingFace, Fsdp) {
   const ImportedJob job = import_huggingface(fixture("transformers-fsdp"), "job.json", {});
-  EXPECT_EQ(value(job, "parallel.data"), "8");
-  EXPECT_EQ(value(job, "parallel.zero"), "3");
-  EXPECT_EQ(value(job, "batch.micro"), "2");
-  EXPECT_EQ(value(job, "batch.microbatches"), "4");
-  EXPECT_EQ(value(job, "precision"), "bf16");
-  EXPECT_EQ(value(job, "recompute"), "full");
-  EXPECT_EQ(value(job, "optimizer"), "adamw");
-  EXPECT_EQ(value(job, "workload.sequence"), "4096");
+  expect_values(job,
+                "parallel.data: 8; parallel.zero: 3; batch.micro: 2; batch.microbatches: 4; precision: bf16; recompute: full; "
+                "optimizer: adamw; workload.sequence: 4096");
   EXPECT_THAT(value(job, "workload.config"), HasSubstr("num_hidden_layers: 32"));
-  EXPECT_EQ(value(job, "trainer"), "{name: huggingface, release: 5.24.0}");
-  EXPECT_EQ(value(job, "framework"), "{optimizer_kernel: fused, gradient_clipping: foreach}");
+  expect_values(
+      job, "trainer: {name: huggingface, release: 5.24.0}; framework: {optimizer_kernel: fused, gradient_clipping: foreach}");
   EXPECT_THAT(job.not_understood, IsEmpty());
   expect_loads(job);
 }
@@ -173,8 +166,9 @@ TEST(CapturedHuggingFace, Fsdp) {
 TEST(CapturedHuggingFace, TheReleaseDecidesWhatStepsCost) {
   const std::string text = replaced(fixture("transformers-fsdp"), "\"5.24.0\"", "\"4.57.1\"");
   const ImportedJob job = import_huggingface(text, "job.json", {});
-  EXPECT_EQ(value(job, "trainer"), "{name: huggingface, release: 4.57.1}");
-  EXPECT_EQ(value(job, "framework"), "{name: eager-sdpa, optimizer_kernel: fused, gradient_clipping: foreach}");
+  expect_values(job,
+                "trainer: {name: huggingface, release: 4.57.1}; framework: {name: eager-sdpa, optimizer_kernel: fused, "
+                "gradient_clipping: foreach}");
   expect_loads(job);
 }
 
@@ -182,10 +176,7 @@ TEST(CapturedHuggingFace, TheReleaseDecidesWhatStepsCost) {
 TEST(CapturedHuggingFace, DeepSpeed) {
   const ImportedJob job = import_huggingface(fixture("transformers-deepspeed"), "job.json", {.sequence = 2048});
   EXPECT_EQ(job.trainer, "Hugging Face's Trainer with DeepSpeed");
-  EXPECT_EQ(value(job, "parallel.zero"), "3");
-  EXPECT_EQ(value(job, "batch.micro"), "2");
-  EXPECT_EQ(value(job, "batch.global"), "16");
-  EXPECT_EQ(value(job, "precision"), "bf16");
+  expect_values(job, "parallel.zero: 3; batch.micro: 2; batch.global: 16; precision: bf16");
   expect_loads(job);
 }
 
@@ -195,10 +186,7 @@ TEST(CapturedHuggingFace, FileOfArguments) {
   const ImportedJob job = import_huggingface(
       R"({"fp16": true, "gradient_checkpointing": true, "optim": "paged_adamw_8bit", "fsdp": "shard_grad_op auto_wrap", "lerning_rate": 1})",
       "args.json", options);
-  EXPECT_EQ(value(job, "precision"), "fp16");
-  EXPECT_EQ(value(job, "parallel.zero"), "2");
-  EXPECT_EQ(value(job, "optimizer"), "{name: adamw, states: 8bit}");
-  EXPECT_EQ(value(job, "batch.micro"), "8");
+  expect_values(job, "precision: fp16; parallel.zero: 2; optimizer: {name: adamw, states: 8bit}; batch.micro: 8");
   EXPECT_THAT(job.not_understood, Contains(HasSubstr("lerning_rate: 1 (did you mean 'learning_rate'?)")));
   EXPECT_THAT(fault_of([&] { import_huggingface(R"({"bf16": true, "fp16": true})", "args.json", options); }),
               HasSubstr("'fp16' contradicts bf16"));

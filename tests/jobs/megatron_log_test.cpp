@@ -146,13 +146,10 @@ TEST(MegatronLog, PrintedArgumentsAreTheJob) {
   EXPECT_EQ(log.run.job.gpus, 16);
   EXPECT_EQ(log.run.job.batch, 128);
   const ImportedJob job = import_stated_job(log, {});
-  EXPECT_EQ(value(job, "parallel.tensor"), "4");
-  EXPECT_EQ(value(job, "parallel.pipeline"), "2");
-  EXPECT_EQ(value(job, "parallel.data"), "2");  // 16 / (4 x 2)
-  EXPECT_EQ(value(job, "parallel.zero"), "1");
-  EXPECT_EQ(value(job, "parallel.sequence_parallel"), "true");
-  EXPECT_EQ(value(job, "precision"), "bf16");
-  EXPECT_EQ(value(job, "batch.global"), "128");
+  // parallel.data: 16 / (4 x 2)
+  expect_values(job,
+                "parallel.tensor: 4; parallel.pipeline: 2; parallel.data: 2; parallel.zero: 1; parallel.sequence_parallel: true; "
+                "precision: bf16; batch.global: 128");
   EXPECT_THAT(value(job, "workload.config"), HasSubstr("vocab_size: 32256"));
   EXPECT_THAT(value(job, "workload.config"), Not(HasSubstr("num_key_value_heads: 1,")));
   EXPECT_TRUE(job.not_understood.empty());
@@ -220,13 +217,9 @@ TEST(MegatronLog, ArgumentsOfGptNeoX) {
   const TrainingLog log = log_of(text);
   EXPECT_EQ(log.trainer, "gpt-neox");
   const ImportedJob job = import_stated_job(log, {});
-  EXPECT_EQ(value(job, "trainer"), "gpt-neox");
-  EXPECT_EQ(value(job, "parallel.tensor"), "2");
-  EXPECT_EQ(value(job, "parallel.pipeline"), "2");
-  EXPECT_EQ(value(job, "parallel.data"), "4");
-  EXPECT_EQ(value(job, "parallel.zero"), "1");
-  EXPECT_EQ(value(job, "batch.micro"), "4");
-  EXPECT_EQ(value(job, "precision"), "bf16");
+  expect_values(job,
+                "trainer: gpt-neox; parallel.tensor: 2; parallel.pipeline: 2; parallel.data: 4; parallel.zero: 1; batch.micro: "
+                "4; precision: bf16");
   // Two thirds of 4 x 4096, rounded up to a multiple of 256.
   for (const char* part :
        {"intermediate_size: 11008", "vocab_size: 50304", "tie_word_embeddings: false", "num_key_value_heads: 32"})

@@ -30,8 +30,7 @@ TEST(MegatronScript, ValuesOfVariables) {
   const ImportedJob found =
       job("#SBATCH --nodes=2\nTP=4\nexport RUN=\"torchrun --nproc_per_node 8 --nnodes $SLURM_NNODES\"\nexport ARGS=\"" +
           kArguments + "\"\nsrun bash -c \"$RUN x.py --num-layers 24 --tensor-model-parallel-size $TP $ARGS\"");
-  EXPECT_EQ(value(found, "parallel.tensor"), "4");
-  EXPECT_EQ(value(found, "parallel.data"), "4");
+  expect_values(found, "parallel.tensor: 4; parallel.data: 4");
   EXPECT_THAT(found.not_understood, IsEmpty());
 }
 
@@ -143,8 +142,7 @@ TEST(MegatronScript, TheConfigurationOfDeepSpeedThatItWrites) {
   EXPECT_EQ(value(job("deepspeed x.py --deepspeed --zero-stage 1 --num-layers 24 " + kArguments), "parallel.zero"), "1");
   const ImportedJob sequence =
       job("deepspeed x.py --deepspeed --ds-sequence-parallel-size 4 --num-layers 24 " + kArguments, {.gpus = 8});
-  EXPECT_EQ(value(sequence, "parallel.context"), "4");
-  EXPECT_EQ(value(sequence, "parallel.context_exchange"), "ulysses");
+  expect_values(sequence, "parallel.context: 4; parallel.context_exchange: ulysses");
 }
 
 TEST(MegatronScript, PositionsAndVocabulariesOfTheForks) {
@@ -193,8 +191,7 @@ TEST(MegatronScript, ArgumentsThatARunPrints) {
       "  world_size ...................................... 8\n-------------------- end of arguments ---------------------\n"
       "  num_layers ...................................... 99\n";
   const ImportedJob found = job(log);
-  EXPECT_EQ(value(found, "parallel.data"), "8");
-  EXPECT_EQ(value(found, "precision"), "bf16");
+  expect_values(found, "parallel.data: 8; precision: bf16");
   EXPECT_THAT(value(found, "workload.config"), HasSubstr("num_hidden_layers: 8"));
   EXPECT_THAT(value(found, "workload.config"), HasSubstr("mlp_bias: false"));
 }

@@ -60,9 +60,8 @@ TEST(TorchtitanLog, PrintedArgumentsAreTheJob) {
       "[rank0]:Building 2-D device mesh with ['dp_shard', 'tp'], [8, 2]\n" +
       titan_line(1, "01,000") + titan_line(2, "02,000") + titan_line(3, "03,000"));
   const ImportedJob job = import_stated_job(log, {});
-  EXPECT_EQ(value(job, "parallel.tensor"), "2");
-  EXPECT_EQ(value(job, "parallel.data"), "8");  // 16 GPUs, as the mesh has them
-  EXPECT_EQ(value(job, "batch.micro"), "2");
+  // parallel.data: 16 GPUs, as the mesh has them
+  expect_values(job, "parallel.tensor: 2; parallel.data: 8; batch.micro: 2");
 }
 
 TEST(TorchtitanLog, ValidationIsNoStep) {
@@ -103,10 +102,7 @@ TEST(NanotronLog, StepsAndConfiguration) {
   EXPECT_DOUBLE_EQ(log.run.measured.median_s, 0.673);
   EXPECT_DOUBLE_EQ(log.run.peak_bytes, 2048.0 * (1 << 20));
   const ImportedJob job = import_stated_job(log, {});
-  EXPECT_EQ(value(job, "parallel.data"), "2");
-  EXPECT_EQ(value(job, "parallel.sequence_parallel"), "true");
-  EXPECT_EQ(value(job, "precision"), "bf16-pure");
-  EXPECT_EQ(value(job, "batch.microbatches"), "4");
+  expect_values(job, "parallel.data: 2; parallel.sequence_parallel: true; precision: bf16-pure; batch.microbatches: 4");
 }
 
 TEST(DeepSpeedLog, StampsAndSkippedSteps) {

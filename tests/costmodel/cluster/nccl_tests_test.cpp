@@ -1,4 +1,4 @@
-// Output of nccl-tests as tables; the tables as a file; every fault with its place and remedy.
+// Output of nccl-tests as tables; the tables as a file. Faults stand in tests/input_errors.
 #include "costmodel/cluster/nccl_tests.hpp"
 
 #include <gmock/gmock.h>
@@ -6,13 +6,11 @@
 
 #include "base/error.hpp"
 #include "tests/costmodel/cluster/parse.hpp"
-#include "tests/fault.hpp"
 
 namespace panpipe {
 namespace {
 
 using testing::ElementsAre;
-using testing::HasSubstr;
 using testing::Pair;
 
 const std::string kHeader =
@@ -109,38 +107,6 @@ TEST(NcclTests, OneTableForEachKindAndFormWithMediansOfRepeats) {
   EXPECT_EQ(tables.measured.at("nccl"), "2.28.9");
 }
 
-TEST(NcclTests, FaultsNamePlaceAndRemedy) {
-  const auto fault = [](const std::string& text, const std::string& name = "log.txt") -> std::string {
-    return test::fault_of([&] { parse_nccl_tests(text, name); });
-  };
-  EXPECT_EQ(fault("# Panpipe\n\nSome words 1 2 3.\n"),
-            "log.txt: error: no output of nccl-tests in this text\n"
-            "  help: its table has a header line: # size count type redop ...");
-  const std::string start = "# Collective test starting: all_gather_perf\n" + kStart + ranks(2, 2);  // six lines
-  EXPECT_EQ(fault(start + kHeader + "  1048576  131072  float  none  -1  nan  20.97  18.35  0  60.0  17.48  15.29  0\n"),
-            "log.txt:9:37: error: 'nan' is no time in microseconds\n"
-            "    9 |   1048576  131072  float  none  -1  nan  20.97  18.35  0  60.0  17.48  15.29  0\n"
-            "      |                                     ^\n"
-            "  help: leave out rows that were not measured");
-  EXPECT_THAT(fault(start + kHeader + "# Out of bounds values : 0 OK\n"),
-              HasSubstr("log.txt:7:1: error: no rows follow this header\n"));
-  EXPECT_THAT(fault(start + kHeader + "  1048576  131072  float  none  -1  50.0\n"),
-              HasSubstr("log.txt:9:1: error: this row has 6 cells, the header names 13 columns\n"));
-  EXPECT_THAT(fault(kStart + kHeader + kGatherRow, "all_gather_perf"),
-              HasSubstr("error: no line '# Rank ... on HOST device N' before this table: how many ranks were there?\n"));
-  EXPECT_THAT(fault(kStart + kHeader + kGatherRow, "all_gather_perf"), HasSubstr("  help: say it: --ranks 16 --nodes 2"));
-  EXPECT_THAT(fault(kStart + ranks(3, 2) + kHeader + kGatherRow, "all_gather_perf"),
-              HasSubstr("error: 3 ranks do not lie evenly on 2 nodes\n"));
-  EXPECT_THAT(fault(kStart + ranks(1, 1) + kHeader + kGatherRow, "all_gather_perf"), HasSubstr("one rank has nobody to talk to"));
-  EXPECT_THAT(fault("# Collective test starting: gather_perf\n" + kStart + ranks(2, 2) + kHeader + kGatherRow),
-              HasSubstr("'gather_perf' is no collective that tables know\n"));
-  EXPECT_THAT(fault(kStart + ranks(8, 8) + kHeader + kGatherRow),
-              HasSubstr("error: this text does not say which collective was measured\n"));
-  EXPECT_THAT(fault(kStart + ranks(8, 8) + kHeader + kGatherRow),
-              HasSubstr("help: say it: --kind all_gather; there are all_reduce, all_gather, reduce_scatter, broadcast, send_recv "
-                        "and all_to_all"));
-}
-
 TEST(CollectiveTables, ReadBackWhatIsWritten) {
   const CollectiveTables made = tables_of(parse_nccl_tests(kReduce, "log.txt"));
   const std::string text = to_yaml(made, "A heading.");
@@ -163,35 +129,12 @@ TEST(CollectiveTables, BusBandwidthsAreTimes) {
   EXPECT_DOUBLE_EQ(bus_factor("send_recv", 4), 1);
 }
 
-TEST(CollectiveTables, FaultsNamePlaceAndRemedy) {
-  const auto fault = [](const std::string& text) -> std::string {
-    return test::fault_of([&] { parse_collective_tables(text, "t.yaml"); });
-  };
-  EXPECT_THAT(fault("kind: profile\ntables: []\n"),
-              HasSubstr("t.yaml:1:7: error: this is a file of kind 'profile', not 'collectives'\n"));
-  EXPECT_THAT(fault("tables: []\n"), HasSubstr("t.yaml:1:9: error: expected a list of tables\n"));
-  EXPECT_THAT(fault("tables: [{kind: all_reduce, ranks: 12, nodes: 8, table: [[1 MiB, 1 ms]]}]\n"),
-              HasSubstr("error: 12 ranks do not lie evenly on 8 nodes\n"));
-  EXPECT_THAT(fault("tables: [{kind: all_reduce, ranks: 8, nodes: 1, table: [[1 MiB, 0 us]]}]\n"),
-              HasSubstr("error: sizes and times must be positive\n"));
-  EXPECT_THAT(fault("tables: [{kind: all_reduce, ranks: 8, nodes: 1, bus_bandwidth: [[1 MiB, unlimited]]}]\n"),
-              HasSubstr("error: no collective is infinitely fast\n"));
-  EXPECT_THAT(fault("tables: [{kind: gather, ranks: 8, nodes: 1, table: [[1 MiB, 1 us]]}]\n"), HasSubstr("'gather'"));
-  EXPECT_THAT(fault("tables:\n- {kind: all_reduce, ranks: 8, nodes: 1, table: [[1 MiB, 1 us]]}\n"
-                    "- {kind: all_reduce, ranks: 8, nodes: 1, table: [[2 MiB, 1 us]]}\n"),
-              HasSubstr("t.yaml:3:3: error: a second table of all_reduce over 8 ranks on 1 nodes\n"));
-}
-
 TEST(CollectiveTables, AClusterNamesThem) {
   const Cluster cluster = cluster_from("clusters/aws-p5.yaml");
   ASSERT_NE(cluster.collectives, nullptr);
   EXPECT_EQ(cluster.collectives->tables.size(), 10U);
   EXPECT_EQ(cluster_from("clusters/h100x8.yaml").collectives, nullptr);
   EXPECT_EQ(cluster_from("{file: clusters/aws-p5.yaml, collectives: aws-p5-nanotron}").collectives->tables.size(), 7U);
-  EXPECT_THAT(faults_of("{file: clusters/h100x8.yaml, collectives: nowhere.yaml}"),
-              HasSubstr("c.yaml:1:43: error: no collectives file 'nowhere.yaml'\n"));
-  EXPECT_THAT(faults_of("{file: clusters/h100x8.yaml, collectives: {a: 1}}"),
-              HasSubstr("error: expected the name of a file of measured collectives\n"));
 }
 
 }  // namespace

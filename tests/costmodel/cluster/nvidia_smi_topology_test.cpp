@@ -9,7 +9,6 @@
 #include <iterator>
 
 #include "tests/costmodel/cluster/parse.hpp"
-#include "tests/fault.hpp"
 #include "tests/temporary_folder.hpp"
 
 namespace panpipe {
@@ -103,35 +102,6 @@ network: {nics_per_node: 1, bandwidth: 12.5 GB/s}
   EXPECT_EQ(cluster.route(8, 9).bandwidth, gb_per_s(50));
   EXPECT_EQ(cluster.route(2, 3).path, PathClass::Host);  // the file's bridges replace the matrix's
   EXPECT_EQ(cluster.route(0, 15).path, PathClass::Network);
-}
-
-std::string fault(const std::string& text) {
-  return test::fault_of([&] { parse_topology_matrix(text, "topo.txt"); });
-}
-
-TEST(TopologyMatrix, FaultsHaveAPlace) {
-  EXPECT_EQ(fault("hello\n"),
-            "topo.txt: error: no matrix of 'nvidia-smi topo -m' in this text\n"
-            "  help: its header begins with GPU0");
-  EXPECT_EQ(fault("\tGPU0\tGPU1\nGPU0\tX\tNVX\nGPU1\tNVX\tX\n"),
-            "topo.txt:2:8: error: 'NVX' is no relation of two devices\n"
-            "    2 | GPU0 X NVX\n"
-            "      |        ^\n"
-            "  help: X, NV#, PIX, PXB, PHB, NODE or SYS");
-  EXPECT_THAT(fault("\tGPU0\tGPU1\nGPU0\tX\tNV99999999999\nGPU1\tX\tX\n"),
-              testing::StartsWith("topo.txt:2:8: error: 'NV99999999999' is no relation of two devices\n"));
-  EXPECT_EQ(fault("\tGPU0\tGPU1\nGPU0\tX\tPIX\nGPU1\tSYS\tX\n"),
-            "topo.txt:1:1: error: GPU1 to GPU0 is 'SYS', but back it is 'PIX'\n"
-            "    1 |  GPU0 GPU1\n"
-            "      | ^");
-  EXPECT_EQ(fault("\tGPU0\tGPU1\nGPU0\tX\tPIX\n"),
-            "topo.txt:1:1: error: the header names 2 devices, but only 1 rows follow\n"
-            "    1 |  GPU0 GPU1\n"
-            "      | ^");
-  EXPECT_EQ(fault("\tGPU0\tGPU1\nGPU0\tX\nGPU1\tPIX\tX\n"),
-            "topo.txt:2:1: error: the row of GPU0 has 1 cells, the header names 2 columns\n"
-            "    2 | GPU0 X\n"
-            "      | ^");
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 #include <string>
 
 #include "costmodel/cluster/cluster_reader.hpp"
-#include "tests/fault.hpp"
 
 namespace panpipe {
 
@@ -15,13 +14,6 @@ inline Cluster cluster_from(const std::string& yaml, const std::string& director
   Cluster cluster = read_cluster(*node, log);
   log.throw_if_errors();
   return cluster;
-}
-
-// The whole text of the faults that reading reports, "" when there are none.
-inline std::string faults_of(const std::string& yaml) {
-  std::string text;
-  for (const Diagnostic& diagnostic : test::diagnostics_of([&] { cluster_from(yaml); })) text += diagnostic.text() + "\n";
-  return text;
 }
 
 }  // namespace panpipe

@@ -13,12 +13,10 @@
 #include "costmodel/scenario/scenario.hpp"
 #include "tests/fault.hpp"
 #include "tests/temporary_folder.hpp"
-#include "tests/texts.hpp"
 
 namespace panpipe {
 namespace {
 
-using testing::HasSubstr;
 
 std::vector<std::string> shipped(const std::string& folder) {
   std::vector<std::string> names;
@@ -26,11 +24,6 @@ std::vector<std::string> shipped(const std::string& folder) {
     names.push_back(entry.path().stem().string());
   std::sort(names.begin(), names.end());
   return names;
-}
-
-std::string message_of(const std::string& yaml) {
-  const std::string path = test::scratch().write("framework.yaml", yaml);
-  return test::replaced(test::fault_of([&] { load_framework(path, "."); }), path, "F");
 }
 
 TEST(Frameworks, EveryShippedOneLoads) {
@@ -104,17 +97,6 @@ TEST(Frameworks, UnknownNamesAreAnswered) {
             fmt::format("error: no framework 'jax'; there are {}", fmt::join(shipped("frameworks"), ", ")));
   EXPECT_EQ(test::fault_of([&] { load_framework("./nowhere.yaml", "/tmp"); }),
             "error: framework file './nowhere.yaml' does not exist");
-}
-
-TEST(Frameworks, NumbersNeedASource) {
-  const std::string text = message_of("panpipe: 1\nkind: framework\nname: x\nforward_operators: {value: 30}\n");
-  EXPECT_THAT(text, HasSubstr("F:4:20: error: missing key 'source'"));
-  const std::string alone =
-      message_of("panpipe: 1\nkind: framework\nname: x\nbackward_operators: {value: 30, source: counted}\n");
-  EXPECT_THAT(alone, HasSubstr("forward_operators is 0 and backward_operators 30: one of the passes would launch nothing"));
-  EXPECT_THAT(alone, HasSubstr("state both, or neither: then they are counted from the operators"));
-  const std::string kind = message_of("panpipe: 1\nkind: calibration\nname: x\n");
-  EXPECT_THAT(kind, HasSubstr("F:2:7: error: this is a file of kind 'calibration', not 'framework'"));
 }
 
 }  // namespace

@@ -68,29 +68,6 @@ TEST(Profile, AUnitIsFoundByNameAndStructure) {
   EXPECT_EQ(profile.unit("h.0.attention", "0100"), nullptr) << "the same name in other shapes";
 }
 
-std::string faults(const std::string& text) {
-  std::string messages;
-  for (const Diagnostic& d : test::diagnostics_of([&] { parse_profile(text, "p.yaml"); }))
-    messages += (messages.empty() ? "" : "; ") + std::to_string(d.line) + ": " + d.message;
-  return messages;
-}
-
-TEST(Profile, ReportsWhatIsWrong) {
-  const std::string head = "panpipe: 1\nkind: profile\nmeasured: {host: a}\n";
-  EXPECT_EQ(faults(head), "");
-  EXPECT_EQ(faults("panpipe: 1\nkind: layers\nmeasured: {}\n"), "2: this is a file of kind 'layers', not 'profile'");
-  EXPECT_EQ(faults(head + "optimizer: {name: adam, parameters: 0, time: 1 ms}\n"), "4: '0' must be at least 1");
-  EXPECT_EQ(faults(head + "units: 3\n"), "4: 'units' is a list");
-  EXPECT_EQ(faults(head + "transfers:\n- {transport: gloo, from: 0, to: 1, table: [[1 MiB, 2 us], [1 KiB, 3 us]]}\n"),
-            "5: sizes must grow from row to row");
-  EXPECT_EQ(faults(head + "transfers:\n- {transport: gloo, from: 0, to: 1, table: [1 MiB]}\n"),
-            "5: expected a pair of size and time");
-  EXPECT_EQ(faults(head + "collectives:\n- {kind: message, members: 2, table: [[0 B, 20 us]]}\n"), "");
-  EXPECT_EQ(faults(head + "collectives:\n- {kind: parcel, members: 2, table: [[0 B, 20 us]]}\n"), "5: unknown kind 'parcel'");
-  EXPECT_EQ(faults(head + "collectives:\n- {kind: all_reduce, members: 2, table: []}\n"),
-            "5: expected a list of [size, time] pairs");
-}
-
 // --- use by the cost model ---
 
 constexpr const char* kScenario = R"(panpipe: 1

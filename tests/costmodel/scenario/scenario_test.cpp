@@ -150,10 +150,6 @@ TEST(Scenario, AutoIsTheDefaultAndIsOpen) {
   EXPECT_EQ(stated.schedule.options.count("loop_batch"), 0u);
 }
 
-std::string fault_of(const std::string& text, const std::vector<std::string>& overrides = {}) {
-  return test::fault_of([&] { parse_scenario(text, "a.yaml", "", overrides); });
-}
-
 const std::string kOnEight =
     "panpipe: 1\n"
     "cluster: {devices: 8, memory: 24 GiB, link: {latency: 5 us, bandwidth: 25 GB/s}}\n"
@@ -252,38 +248,6 @@ TEST(Scenario, OpenOffloadCountsAsNone) {
   EXPECT_FALSE(is_open(stated, "offload.optimizer"));
 }
 
-TEST(Scenario, WhatRecomputeCannotBeIsReportedAtItsPlace) {
-  const auto fault = [](const std::string& value) {
-    return fault_of(
-        "panpipe: 1\ncluster: clusters/h100x8.yaml\nworkload: {model: gpt2}\nbatch: {micro: 1, microbatches: 8}\nrecompute: " +
-        value + "\n");
-  };
-  EXPECT_EQ(
-      fault("{}"),
-      "a.yaml:5:12: error: recompute says neither which blocks nor which operators\n"
-      "  at recompute\n"
-      "    5 | recompute: {}\n"
-      "      |            ^\n"
-      "  help: as in 'recompute: {every: 2}', '{first: 4}', '{chunk: 2}', '{operators: [norms, elementwise]}' or '{modules: "
-      "[core_attn, mlp]}'");
-  EXPECT_EQ(fault("{operators: [norm]}"),
-            "a.yaml:5:25: error: unknown operator 'norm', did you mean 'norms'?\n"
-            "  at recompute.operators[0]\n"
-            "    5 | recompute: {operators: [norm]}\n"
-            "      |                         ^\n"
-            "  help: operators that can be recomputed: attention, norms, elementwise, products and second-products");
-  EXPECT_THAT(fault("{operators: norms}"), HasSubstr("expected a list of operators"));
-  EXPECT_THAT(fault("{operators: [norms, norms]}"), HasSubstr("'norms' stands twice in the list"));
-  EXPECT_THAT(fault("{every: 0}"), HasSubstr("must be at least 1"));
-  EXPECT_THAT(fault("{first: 0}"), HasSubstr("must be at least 1"));
-  EXPECT_THAT(fault("{every: 2, first: 2}"),
-              HasSubstr("a.yaml:5:30: error: 'every' and 'first' both say which blocks recompute"));
-  for (const char* other : {"first: 2", "every: 2", "operators: [norms]"})
-    EXPECT_THAT(fault(std::string("{chunk: 2, ") + other + "}"),
-                HasSubstr("a.yaml:5:20: error: blocks that are made again together are so throughout, as a whole"));
-  EXPECT_THAT(fault("sometimes"), HasSubstr("unknown recompute 'sometimes'"));
-}
-
 TEST(Scenario, AGlobalBatchGivesTheMicrobatches) {
   const std::string text = kOnEight + "batch: {micro: 2, global: 48}\n";
   const auto read = [&](const std::vector<std::string>& overrides) { return parse_scenario(text, "a.yaml", "", overrides); };
@@ -304,23 +268,6 @@ TEST(Scenario, AnOverrideCountsTheBatchAnew) {
   EXPECT_EQ(count(by_count, {"batch.global=48", "parallel.data=2"}), 12);
   EXPECT_EQ(count(by_global, {"batch.microbatches=7", "parallel.data=2"}), 7);
   EXPECT_EQ(count(by_global, {"batch={micro: 1, microbatches: 3}"}), 3);
-  EXPECT_EQ(fault_of(by_count, {"batch.microbatches=7", "batch.global=48"}),
-            "--set batch.global=48: error: batch.global and batch.microbatches (--set) exclude each other\n"
-            "  at batch.global\n"
-            "      | batch.global=48\n"
-            "      |              ^\n"
-            "  help: keep one of the two: microbatches = global / (micro x data)");
-}
-
-TEST(Scenario, AGlobalBatchThatIsNotWholeNamesItsNeighbours) {
-  EXPECT_EQ(fault_of(kOnEight + "batch: {micro: 6, global: 50}\n", {"parallel.data=4"}),
-            "a.yaml:4:27: error: a global batch of 50 is no multiple of 24 (micro 6 x data 4)\n"
-            "  at batch.global\n"
-            "    4 | batch: {micro: 6, global: 50}\n"
-            "      |                           ^\n"
-            "  help: microbatches = global / (micro x data); the nearest that fit are 48 and 72");
-  EXPECT_THAT(fault_of(kOnEight + "batch: {micro: 6, global: 5}\n"),
-              HasSubstr("help: microbatches = global / (micro x data); the least that fits is 6"));
 }
 
 // The default follows the model's kind, and is reported; a written one is taken for any model.

@@ -127,14 +127,6 @@ TEST(Trainer, AScenarioTakesItsFramework) {
   EXPECT_EQ(scenario_of("").trainer, nullptr);
 }
 
-TEST(Trainer, FaultsHaveTheirPlace) {
-  EXPECT_THAT(fault_of([] { scenario_of("trainer: megatorn\n"); }),
-              HasSubstr("job.yaml:5:10: error: there is no trainer 'megatorn', did you mean 'megatron'?"));
-  EXPECT_THAT(fault_of([] { scenario_of("trainer: {name: megatron, relase: 1}\n"); }), HasSubstr("relase"));
-  EXPECT_THAT(fault_of([] { scenario_of("trainer: {release: 0.12}\n"); }), HasSubstr("name"));
-  EXPECT_THAT(fault_of([] { scenario_of("trainer: {name: megatron, release: main}\n"); }), HasSubstr("'main' is no release"));
-}
-
 std::vector<std::string> keys_of(const std::string& trainer, const Degrees& degrees, std::string_view schedule,
                                  Recompute recompute = Recompute::None) {
   std::vector<std::string> keys;

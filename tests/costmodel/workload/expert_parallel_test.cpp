@@ -8,7 +8,6 @@
 #include "costmodel/workload/model_config.hpp"
 #include "costmodel/workload/operator_cost.hpp"
 #include "costmodel/workload/workload.hpp"
-#include "tests/fault.hpp"
 
 namespace panpipe {
 namespace {
@@ -182,20 +181,6 @@ TEST(ExpertParallel, TheGraphKnowsHowTokensChoose) {
   EXPECT_EQ(deepseek.per_token, 8);
   EXPECT_EQ(deepseek.groups, 8);
   EXPECT_EQ(deepseek.groups_per_token, 4);
-}
-
-std::string fault(const std::string& model, const WorkloadShape& shape) {
-  return test::diagnostic_of([&] { make(model, shape); }).message;
-}
-
-TEST(ExpertParallel, WhatDoesNotDivideIsRefused) {
-  EXPECT_EQ(fault("mixtral-8x7b", {.degrees = {.expert = 3}}),
-            "expert parallelism of 3 does not divide the 8 experts of MixtralForCausalLM");
-  EXPECT_EQ(fault("llama-3-8b", {.degrees = {.expert = 2}}),
-            "expert parallelism of 2 divides experts, and LlamaForCausalLM has none; set parallel.expert to 1");
-  EXPECT_EQ(fault("mixtral-8x7b", {.degrees = {.tensor = 2, .expert = 2}}),
-            "experts of MixtralForCausalLM over ranks of their own: each rank of a tensor group of 2 sends its own part of the "
-            "tokens, so set parallel.sequence_parallel to true");
 }
 
 }  // namespace

@@ -405,26 +405,6 @@ TEST(BadInput, OrderThatMissesAPass) {
 
 TEST(BadInput, IsRefusedInWords) {
   EXPECT_EQ(fault_of([] { read_entrant("zb-h3"); }), fault_of([] { make_schedule("zb-h3", 1, 1); }));
-  EXPECT_EQ(fault_of([] { read_entrant("1f1b,fast"); }),
-            "error: behind the family 1f1b an option is KEY=VALUE, as in interleaved-1f1b,stages_per_rank=4, not 'fast'");
-  EXPECT_EQ(fault_of([] { read_entrant("gpipe,a=1,a=2"); }), "error: option 'a' of gpipe is given twice");
-  EXPECT_EQ(
-      fault_of([] { read_entrant("1f1b,stages_per_rank=2"); }),
-      "error: unknown option 'stages_per_rank' of schedule 1f1b; there are recompute, offload, offload_waiting, offload_stagger, "
-      "post_validation, vocabulary, vocabulary_barriers");
-  EXPECT_EQ(fault_of([] { read_entrant("wave-search,hold=2"); }), "error: a search has no option 'hold', did you mean 'held'?");
-  EXPECT_EQ(fault_of([] { read_entrant("wave-search,held=-1"); }),
-            "error: option 'held' of a search is a number from 0 to 1e6, not '-1'");
-  EXPECT_EQ(fault_of([] { read_cost_ratio("8K"); }),
-            "--cost-ratios: error: there is no '8K', did you mean '8k'?\n  help: or three numbers, F:I:W, as in 10:12:8");
-  EXPECT_EQ(fault_of([] { read_cost_ratio("8k:heads=1"); }),
-            "--cost-ratios: error: behind the ratio there is no 'heads', did you mean 'head'?\n  help: as in "
-            "8k:head=0.3:copy=2:lengths=2/1/1");
-  EXPECT_EQ(fault_of([] { read_cost_ratio("8k:lengths=2/0"); }),
-            "--cost-ratios: error: a length is a number above 0, up to 1e+06, not '0'");
-  EXPECT_EQ(fault_of([] { read_cost_ratio("1:1:1:copy=nan"); }),
-            "--cost-ratios: error: copy is a number from 0 to 1e+06, not 'nan'");
-  EXPECT_THAT(fault_of([] { read_cost_ratio("0:1:1"); }), HasSubstr("--cost-ratios: error: there is no '0:1:1'"));
   EXPECT_THAT(
       fault_of([] { judged_alone(kWave8k, 2, 8); }),
       HasSubstr("wave-p4-m8-8k.csv has 4 ranks and 8 microbatches, the arena 2 and 8\n  help: an order of a file is judged at "

@@ -35,11 +35,6 @@ TEST(SweepGrid, CommasInsideBracketsAndQuotesBelongToTheValue) {
 }
 
 TEST(SweepGrid, WrongAxesAreExplained) {
-  const std::string help = "\n  help: write KEY=VALUE,VALUE, as in parallel.pipeline=2,4,8";
-  EXPECT_EQ(fault_of([] { parse_axis("batch.micro"); }), "--over: error: 'batch.micro': a key and '=' are missing" + help);
-  EXPECT_EQ(fault_of([] { parse_axis("batch.micro=1,,2"); }), "--over: error: 'batch.micro=1,,2': a value is empty" + help);
-  EXPECT_EQ(fault_of([] { parse_axis("batch.micro=1,2,1"); }),
-            "--over: error: 'batch.micro=1,2,1': the value '1' is listed twice" + help);
   EXPECT_EQ(fault_of([] {
               check_grid(grid_of({{"a", {"1"}}, {"a", {"2"}}}));
             }),
