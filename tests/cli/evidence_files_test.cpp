@@ -162,7 +162,6 @@ TEST(EvidenceFiles, WhatIsNoEvidenceIsNamed) {
   EXPECT_THAT(refusal_of("estimate " + scenario + " --evidence " + folder),
               HasSubstr("this is a folder, and a piece of evidence"));
   EXPECT_THAT(refusal_of("estimate " + scenario + " --evidence /dev/zero"), HasSubstr("this is a device or a pipe"));
-  EXPECT_THAT(refusal_of("forecast /dev/zero"), HasSubstr("this is a device"));
 }
 
 // gzip's front, and no trace behind it.

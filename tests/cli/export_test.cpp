@@ -43,19 +43,5 @@ TEST(Export, WhatCannotBeExpressedIsAWarning) {
   EXPECT_THAT(run.out, HasSubstr("# cannot express optimizer.no_decay: [biases]\n"));
 }
 
-TEST(Export, PlansAreLimitedToATrainer) {
-  const auto fault = [](const std::string& arguments) {
-    return refusal_of("plan scenarios/examples/gpt3-175b-a100x64.yaml " + arguments);
-  };
-  EXPECT_EQ(fault("--for megatrn"), "error: there is no trainer 'megatrn', did you mean 'megatron'?\n");
-  EXPECT_EQ(fault("--for megatron --method pfeife"), "--for: error: the method auto plans for a trainer, pfeife does not\n");
-  EXPECT_THAT(fault("--for megatron --set schedule=gpipe --set parallel.virtual_stages=1"),
-              HasSubstr("error: Megatron-LM does not have the schedule gpipe\n"));
-  EXPECT_THAT(fault("--for deepspeed --set schedule=1f1b --set parallel.virtual_stages=1"),
-              HasSubstr("DeepSpeed does not have tensor parallelism"));
-  EXPECT_THAT(fault("--for torch --set schedule=1f1b --set parallel='{zero: 3}'"),
-              HasSubstr("torch.distributed.pipelining does not have ZeRO 3"));
-}
-
 }  // namespace
 }  // namespace panpipe::test

@@ -46,20 +46,6 @@ TEST(ImportTopology, ReportsHowManyAdaptersBelongToADevice) {
                 cluster + " --links, use it with --set cluster=" + cluster + "\n");
 }
 
-TEST(ImportTopology, SaysWhatIsMissing) {
-  const auto fault = [](const std::string& arguments) { return refusal_of("import topology " + arguments); };
-  EXPECT_THAT(fault(kMatrix + " --device rtx-3090 --nodes 2"),
-              HasSubstr("2 nodes need a network: give the bandwidth of an adapter, for example --network-bandwidth '25 GB/s'"));
-  EXPECT_THAT(fault(kMatrix + " --device rtx-3090 --nics 2"), HasSubstr("go with --network-bandwidth"));
-  EXPECT_THAT(fault(kMatrix + " --device rtx-309"),
-              HasSubstr("--device: error: no device file 'rtx-309'\n  help: did you mean 'devices/rtx-3090.yaml'?"));
-  EXPECT_THAT(fault(kMatrix), HasSubstr("--device"));
-  EXPECT_THAT(fault("README.md --device rtx-3090"),
-              HasSubstr("README.md: error: no matrix of 'nvidia-smi topo -m' in this text"));
-  EXPECT_THAT(fault("nowhere.txt --device rtx-3090"), HasSubstr("nowhere.txt"));
-  EXPECT_THAT(fault(kMatrix + " --device rtx-3090 --nodes 2 --network-bandwidth 25"), HasSubstr("--network-bandwidth: "));
-}
-
 const std::string kRanks = [] {
   std::string text = "# nThread 1 nGpus 1 minBytes 1048576 maxBytes 1073741824\n# Using devices\n";
   for (int i = 0; i < 16; ++i)
@@ -99,15 +85,6 @@ TEST(ImportNcclTests, TheTableIsACluster) {
   EXPECT_THAT(with.out, HasSubstr("table.yaml"));  // an input, with its hash
   const auto step = [](const Outcome& run) { return std::stod(run.out.substr(run.out.find("\"step_time_s\": ") + 15)); };
   EXPECT_GT(step(with), step(without) + 0.0005);
-}
-
-TEST(ImportJobs, ATrainerThatIsNone) {
-  EXPECT_EQ(
-      refusal_of("import megatro job.sh"),
-      "panpipe import: error: there is no 'megatro', did you mean 'megatron'?\n  known: megatron-core, deepspeed, "
-      "accelerate, huggingface, nemo, nanotron, torchtitan, topology, nccl-tests, kineto, log, memory, piper\n  see panpipe "
-      "import --help\n");
-  EXPECT_THAT(panpipe("export nosuch s.yaml").err, HasSubstr("panpipe export: error: there is no 'nosuch'\n  known: "));
 }
 
 const std::string kLog = "tests/jobs/data/megatron.log";
@@ -167,16 +144,7 @@ TEST(ImportLog, WhatIsOpenIsNamed) {
               HasSubstr("not predicted: the log does not state the machine; --cluster states it"));
   EXPECT_THAT(refusal_of("import log " + kLog + " --row " + temporary_folder() + "/runs.csv"),
               HasSubstr("--row: error: the log does not state the machine"));
-  EXPECT_THAT(refusal_of("import log README.md"), HasSubstr("README.md: no step of a known trainer is in it"));
-  EXPECT_THAT(refusal_of("import log " + kLog + " --run 7"), HasSubstr("there is no run 7; the log has 1"));
   EXPECT_EQ(panpipe_after("cat " + kLog + " |", "import log -").exit_code, 0);
-}
-
-TEST(ImportNcclTests, SaysWhatIsMissing) {
-  EXPECT_THAT(refusal_of("import nccl-tests README.md"), HasSubstr("README.md: error: no output of nccl-tests in this text"));
-  EXPECT_EQ(panpipe("import nccl-tests nowhere.txt").exit_code, 2);
-  EXPECT_EQ(panpipe("import nccl-tests").exit_code, 2);
-  EXPECT_EQ(panpipe("import nccl-tests README.md --kind gather").exit_code, 2);
 }
 
 }  // namespace

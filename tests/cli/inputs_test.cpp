@@ -117,15 +117,6 @@ TEST(Inputs, FaultsOfOverridesStandAtTheOverride) {
   }
 }
 
-TEST(Inputs, NoThreadsAreNoNumberOfThreads) {
-  for (const std::string verb : {"run", "profile"}) {
-    EXPECT_EQ(refusal_of(verb + " scenarios/runs/gpt-small-cpu-x2.yaml --threads 0"),
-              "panpipe " + verb +
-                  ": error: --threads: 0 is not a number from 1 on; without the option the ranks share the cores\n" +
-                  "  see panpipe " + verb + " --help\n");
-  }
-}
-
 TEST(Check, TheSummaryComesFirstAndValuesOfFilesWhenAskedFor) {
   const Outcome run = panpipe("check " + kGpt2);
   const auto verdict = run.out.find("# 8 stages on 8 devices: legal\n");

@@ -127,16 +127,6 @@ TEST(Largest, OfTheBestPlans) {
   EXPECT_EQ(panpipe(fmt::format("plan {} --set batch.micro={} --json", open, row["next"]["value"].get<int>())).exit_code, 1);
 }
 
-TEST(Largest, RefusesWhatHasNoAnswer) {
-  EXPECT_THAT(refusal_of("estimate " + kGpt2 + " --largest tokens"), HasSubstr("micro, sequence"));
-  EXPECT_THAT(refusal_of("estimate " + kGpt2 + " --device rtx-3090"), HasSubstr("--set cluster.device=NAME"));
-  EXPECT_THAT(refusal_of("estimate " + kGpt2 + " --largest micro --device rtx-3091"), HasSubstr("rtx-3090"));
-  EXPECT_THAT(refusal_of("estimate " + kGpt2 + " --largest micro --timeline --json"), HasSubstr("one step"));
-  EXPECT_THAT(refusal_of("plan " + kGpt2 + " --largest micro -o /tmp/none.yaml"), HasSubstr("no plan is written"));
-  EXPECT_THAT(refusal_of("estimate " + kGpt2 + " --largest sequence --set workload.model=vit-large --set workload.sequence=0"),
-              HasSubstr("sequence"));
-}
-
 // Each hint's need is that of the verb with the setting.
 TEST(MemoryHints, AreWhatTheSettingGives) {
   const std::string one =

@@ -106,11 +106,6 @@ TEST(Plan, ACutInsideAUnitIsRefusedWithTheReason) {
             "module 'transformer.h.0.attn.c_attn' is part of 'h.0.attention', the smallest unit that can be moved");
 }
 
-TEST(Plan, AMethodThatDoesNotExistIsAnInputError) {
-  EXPECT_THAT(refusal_of("plan " + kGpt2 + " --method pfeif"),
-              HasSubstr("--method: error: there is no 'pfeif', did you mean 'pfeife'?"));
-}
-
 // On consumer cards contention decides. A search among the schedules of one trainer is part of the whole search, so it finds
 // nothing faster but for what simulations of its few finalists leave: at most 2 %. The whole search once spent them on variants
 // of one layout, and its answer took 30 % longer.
@@ -295,11 +290,6 @@ TEST(PlanJob, TakesWhatItsScriptLeavesOpen) {
   const json answer = json::parse(answer_of("plan " + job + " --for megatron --json --define TP=4"));
   EXPECT_EQ(answer["yours"]["settings"]["parallel.tensor"], 4);
   EXPECT_THAT(refusal_of("plan " + job + " --for megatron --define TP"), HasSubstr("--define: 'TP' is no NAME=VALUE"));
-}
-
-TEST(PlanJob, ItsOptionsAreNoneOfAScenario) {
-  EXPECT_THAT(refusal_of("plan " + kGpt2 + " --for megatron --cluster h100x8"),
-              HasSubstr("--cluster: error: this is an option of a trainer's job, and the file is read as a scenario\n"));
 }
 
 TEST(PlanJob, OfOneNumberOfGpus) {
