@@ -34,124 +34,72 @@ bool always(const Size&) { return true; }
 bool turns_fit(const Size& s) { return s.m % std::max(1, s.m / s.p) == 0; }
 
 std::vector<Promise> promises() {
-  return {
-      {"gpipe", {}, 1, 2, always, [](const Size& s, int) { return s.m; }},
-      // Rank r forwards P-1-r ahead, and one more before its first backward.
-      {"1f1b", {}, 1, 2, always, [](const Size& s, int r) { return std::min(s.m, s.p - r); }},
-      {"pipedream-2bw", {}, 1, 2, [](const Size& s) { return s.m + 1 >= s.p; }, [](const Size& s, int r) { return s.p - r; }},
-      {"kfkb", {{"group", "3"}}, 1, 2, always, [](const Size& s, int r) { return std::min(s.m, 3 * (s.p - r)); }},
-      {"interleaved-1f1b",
-       {},
-       2,
-       2,
-       turns_fit,
-       [](const Size& s, int r) { return std::min(s.m * s.v, (s.v - 1) * s.turn() + 2 * (s.p - 1 - r) + 1); }},
-      {"interleaved-1f1b",
-       {{"stages_per_rank", "3"}},
-       3,
-       2,
-       turns_fit,
-       [](const Size& s, int r) { return std::min(s.m * s.v, (s.v - 1) * s.turn() + 2 * (s.p - 1 - r) + 1); }},
-      // A group takes its forward's activation before it frees its backward's.
-      {"interleaved-1f1b",
-       {{"combined", "true"}},
-       2,
-       2,
-       turns_fit,
-       [](const Size& s, int r) { return std::min(s.m * s.v, (s.v - 1) * s.turn() + 2 * (s.p - 1 - r) + 2); }},
-      {"looped-bfs", {}, 2, 2, always, [](const Size& s, int) { return s.m * s.v; }},
-      {"zb-h1", {}, 1, 3, always, [](const Size& s, int) { return std::min(s.m, s.p); }},
-      {"zb-h2", {}, 1, 3, always, [](const Size& s, int) { return std::min(s.m, 2 * s.p - 1); }},
-      {"interleaved-zero-bubble",
-       {},
-       2,
-       3,
-       turns_fit,
-       [](const Size& s, int) { return std::min(s.m * s.v, (s.v - 1) * s.turn() + s.p); }},
-      {"interleaved-zero-bubble",
-       {{"stages_per_rank", "3"}},
-       3,
-       3,
-       turns_fit,
-       [](const Size& s, int) { return std::min(s.m * s.v, (s.v - 1) * s.turn() + s.p); }},
-      {"zb-v", {}, 2, 3, always, [](const Size& s, int) { return std::min(2 * s.m, 2 * s.p); }, true},
-      {"1f1b-v", {}, 2, 2, always, [](const Size& s, int) { return std::min(2 * s.m, 2 * (2 * s.p / 3 + 1)); }, true},
-      {"dualpipe-v",
-       {},
-       2,
-       0,
-       [](const Size& s) { return s.m >= 2 * s.p; },
-       [](const Size& s, int) { return 2 * s.p + 1; },
-       true},
-      {"dualpipe",
-       {},
-       2,
-       0,
-       [](const Size& s) { return s.p % 2 == 0 && s.m % 2 == 0 && s.m >= 2 * s.p; },
-       [](const Size& s, int) { return s.p + 1; },
-       true},
-      // 3P, and the activations whose W waits: more towards the end of the V. A group takes before it frees.
-      {"stp",
-       {},
-       2,
-       0,
-       [](const Size& s) { return s.m >= 3 * s.p - 1; },
-       [](const Size& s, int r) { return 3 * s.p + std::max(1, r); },
-       true},
-      {"seq-1f1b", {}, 2, 2, always, [](const Size& s, int r) { return std::min(s.m * s.v, s.p - r + s.v - 1); }},
-      {"seq-1f1b",
-       {{"sequence_splits", "4"}},
-       4,
-       2,
-       always,
-       [](const Size& s, int r) { return std::min(s.m * s.v, s.p - r + s.v - 1); }},
-      // All slices of a microbatch on every stage of the rank, and 2(P-1-r) more: here P slices on v = 2 stages, and 32 on 3.
-      {"slimpipe",
-       {{"stages_per_rank", "1"}, {"sequence_splits", "16"}},
-       16,
-       2,
-       always,
-       [](const Size& s, int r) { return std::min(s.m * s.v, s.v + 2 * (s.p - 1 - r)); }},
-      {"group-interleaved",
-       {},
-       2,
-       3,
-       always,
-       [](const Size& s, int r) { return std::min(s.m * s.v, s.p * (s.v - 1) + s.p - r); },
-       true},
-      {"gis-h",
-       {},
-       2,
-       3,
-       always,
-       [](const Size& s, int r) { return std::min(s.m * s.v, (s.p + 1) / 2 * (s.v - 1) + s.p - r); },
-       true},
-      {"chimera",
-       {},
-       2,
-       2,
-       [](const Size& s) { return s.p % 2 == 0 && s.m % 2 == 0; },
-       [](const Size& s, int r) { return std::min(s.m, s.p / 2 + 1 + std::min(r, s.p - 1 - r)); },
-       true},
-      {"hanayo", {}, 4, 2, always, [](const Size& s, int r) { return std::min(s.m * s.v, (s.v - 1) * s.p + r + 1); }, true},
-      {"hanayo",
-       {{"stages_per_rank", "2"}},
-       2,
-       2,
-       always,
-       [](const Size& s, int r) { return std::min(s.m * s.v, (s.v - 1) * s.p + r + 1); },
-       true},
-      {"pfeife", {}, 1, 2, always, [](const Size& s, int r) { return std::min(s.m, s.p - r); }},
-      {"roundpipe", {}, 2, 0, always, [](const Size&, int) { return 1; }},  // the others wait in the host's memory
-      // All stages of a microbatch; a backward frees one before the next microbatch's forward takes one.
-      {"weipipe", {}, 1, 0, [](const Size& s) { return s.p > 1 && s.m % s.p == 0; }, [](const Size& s, int) { return s.p; }},
-      {"pfeife",
-       {{"execution", "breadth-first"}, {"stages_per_rank", "2"}},
-       2,
-       2,
-       always,
-       [](const Size& s, int) { return s.m * s.v; }},
+  std::vector<Promise> all;
+  using Exists = bool (*)(const Size&);
+  using Activations = int (*)(const Size&, int rank);
+  const auto exactly = [&](const char* family, const ScheduleOptions& options, int v, int passes, Exists exists,
+                           Activations activations) {
+    all.push_back({family, options, v, passes, exists, activations});
   };
+  const auto at_most = [&](const char* family, const ScheduleOptions& options, int v, int passes, Exists exists,
+                           Activations activations) {
+    all.push_back({family, options, v, passes, exists, activations, true});
+  };
+  const Exists even = [](const Size& s) { return s.p % 2 == 0 && s.m % 2 == 0; };
+  const Activations all_of_them = [](const Size& s, int) { return s.m * s.v; };
+  // Rank r forwards P-1-r ahead, and one more before its first backward.
+  const Activations one_ahead = [](const Size& s, int r) { return std::min(s.m, s.p - r); };
+  const Activations turns = [](const Size& s, int r) {
+    return std::min(s.m * s.v, (s.v - 1) * s.turn() + 2 * (s.p - 1 - r) + 1);
+  };
+  const Activations zero_bubble_turns = [](const Size& s, int) { return std::min(s.m * s.v, (s.v - 1) * s.turn() + s.p); };
+  const Activations slices = [](const Size& s, int r) { return std::min(s.m * s.v, s.p - r + s.v - 1); };
+  const Activations waves = [](const Size& s, int r) { return std::min(s.m * s.v, (s.v - 1) * s.p + r + 1); };
+  exactly("gpipe", {}, 1, 2, always, all_of_them);
+  exactly("1f1b", {}, 1, 2, always, one_ahead);
+  exactly(
+      "pipedream-2bw", {}, 1, 2, [](const Size& s) { return s.m + 1 >= s.p; }, [](const Size& s, int r) { return s.p - r; });
+  exactly("kfkb", {{"group", "3"}}, 1, 2, always, [](const Size& s, int r) { return std::min(s.m, 3 * (s.p - r)); });
+  exactly("interleaved-1f1b", {}, 2, 2, turns_fit, turns);
+  exactly("interleaved-1f1b", {{"stages_per_rank", "3"}}, 3, 2, turns_fit, turns);
+  // A group takes its forward's activation before it frees its backward's.
+  exactly("interleaved-1f1b", {{"combined", "true"}}, 2, 2, turns_fit,
+          [](const Size& s, int r) { return std::min(s.m * s.v, (s.v - 1) * s.turn() + 2 * (s.p - 1 - r) + 2); });
+  exactly("looped-bfs", {}, 2, 2, always, all_of_them);
+  exactly("zb-h1", {}, 1, 3, always, [](const Size& s, int) { return std::min(s.m, s.p); });
+  exactly("zb-h2", {}, 1, 3, always, [](const Size& s, int) { return std::min(s.m, 2 * s.p - 1); });
+  exactly("interleaved-zero-bubble", {}, 2, 3, turns_fit, zero_bubble_turns);
+  exactly("interleaved-zero-bubble", {{"stages_per_rank", "3"}}, 3, 3, turns_fit, zero_bubble_turns);
+  at_most("zb-v", {}, 2, 3, always, [](const Size& s, int) { return std::min(2 * s.m, 2 * s.p); });
+  at_most("1f1b-v", {}, 2, 2, always, [](const Size& s, int) { return std::min(2 * s.m, 2 * (2 * s.p / 3 + 1)); });
+  at_most(
+      "dualpipe-v", {}, 2, 0, [](const Size& s) { return s.m >= 2 * s.p; }, [](const Size& s, int) { return 2 * s.p + 1; });
+  at_most(
+      "dualpipe", {}, 2, 0, [](const Size& s) { return s.p % 2 == 0 && s.m % 2 == 0 && s.m >= 2 * s.p; },
+      [](const Size& s, int) { return s.p + 1; });
+  // 3P, and the activations whose W waits: more towards the end of the V. A group takes before it frees.
+  at_most(
+      "stp", {}, 2, 0, [](const Size& s) { return s.m >= 3 * s.p - 1; },
+      [](const Size& s, int r) { return 3 * s.p + std::max(1, r); });
+  exactly("seq-1f1b", {}, 2, 2, always, slices);
+  exactly("seq-1f1b", {{"sequence_splits", "4"}}, 4, 2, always, slices);
+  // All slices of a microbatch on every stage of the rank, and 2(P-1-r) more: here P slices on v = 2 stages, and 32 on 3.
+  exactly("slimpipe", {{"stages_per_rank", "1"}, {"sequence_splits", "16"}}, 16, 2, always,
+          [](const Size& s, int r) { return std::min(s.m * s.v, s.v + 2 * (s.p - 1 - r)); });
+  at_most("group-interleaved", {}, 2, 3, always,
+          [](const Size& s, int r) { return std::min(s.m * s.v, s.p * (s.v - 1) + s.p - r); });
+  at_most("gis-h", {}, 2, 3, always,
+          [](const Size& s, int r) { return std::min(s.m * s.v, (s.p + 1) / 2 * (s.v - 1) + s.p - r); });
+  at_most("chimera", {}, 2, 2, even, [](const Size& s, int r) { return std::min(s.m, s.p / 2 + 1 + std::min(r, s.p - 1 - r)); });
+  at_most("hanayo", {}, 4, 2, always, waves);
+  at_most("hanayo", {{"stages_per_rank", "2"}}, 2, 2, always, waves);
+  exactly("pfeife", {}, 1, 2, always, one_ahead);
+  exactly("roundpipe", {}, 2, 0, always, [](const Size&, int) { return 1; });  // the others wait in the host's memory
+  // All stages of a microbatch; a backward frees one before the next microbatch's forward takes one.
+  exactly(
+      "weipipe", {}, 1, 0, [](const Size& s) { return s.p > 1 && s.m % s.p == 0; }, [](const Size& s, int) { return s.p; });
+  exactly("pfeife", {{"execution", "breadth-first"}, {"stages_per_rank", "2"}}, 2, 2, always, all_of_them);
+  return all;
 }
 
 std::optional<Schedule> made(const Promise& promise, const Size& size) {

@@ -17,7 +17,6 @@
 namespace panpipe {
 namespace {
 
-
 std::vector<std::string> shipped(const std::string& folder) {
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(data_directory() + "/" + folder))
