@@ -36,16 +36,6 @@ constexpr Counted kLeftOut[] = {
     {"cut_lines", "lines that are cut off", &jobs::LeftOutSteps::cut_lines},
 };
 
-std::vector<std::pair<const char*, double>> terms_of_step(const StepTerms& terms) {
-  return {{"products", terms.products},
-          {"element-wise, normalization, loss", terms.traffic},
-          {"tensor-parallel collectives", terms.tensor},
-          {"launches", terms.host},
-          {"optimizer", terms.optimizer},
-          {"exposed communication", terms.communication},
-          {"bubble", terms.idle}};
-}
-
 std::string heading(const LogAnswer& answer) {
   const jobs::TrainingLog& log = answer.log;
   std::string text = fmt::format("{}, steps {} to {}", log.title, log.run.first_step, log.run.last_step);
@@ -88,9 +78,9 @@ std::string compared_text(const LogAnswer& answer, const TextStyle& style) {
     table.row({"memory", "", bytes_text(predicted.peak_bytes)});
   std::string text = table.text(style);
   TextTable terms({"<of the predicted step", "time", "share"});
-  for (const auto& [name, seconds] : terms_of_step(predicted.terms))
-    if (seconds > 0)
-      terms.row({name, time_text(seconds), fmt::format("{:.1f} %", 100 * seconds / predicted.metrics.step_time_s)});
+  for (const StepTerm& term : kStepTerms)
+    if (const double seconds = predicted.terms.*term.of; seconds > 0)
+      terms.row({term.words, time_text(seconds), fmt::format("{:.1f} %", 100 * seconds / predicted.metrics.step_time_s)});
   text += terms.text(style);
   if (!predicted.metrics.fits)
     text +=
@@ -113,12 +103,6 @@ std::string runs_text(const LogAnswer& answer, const TextStyle& style) {
   return text;
 }
 
-void write_terms(JsonWriter& out, const StepTerms& t) {
-  out.object("terms").field("products_s", t.products).field("traffic_s", t.traffic).field("tensor_s", t.tensor);
-  out.field("host_s", t.host).field("optimizer_s", t.optimizer).field("communication_s", t.communication);
-  out.field("idle_s", t.idle).end();
-}
-
 void write_predicted(JsonWriter& out, const LogAnswer& answer) {
   if (!answer.predicted) {
     out.field("predicted", nullptr);
@@ -130,8 +114,9 @@ void write_predicted(JsonWriter& out, const LogAnswer& answer) {
       .field("peak_memory_bytes", p.peak_bytes)
       .field("fits", p.metrics.fits);
   out.field("relative_error", p.metrics.step_time_s / answer.log.run.measured.median_s - 1);
-  write_terms(out, p.terms);
-  out.end();
+  out.object("terms");
+  for (const StepTerm& term : kStepTerms) out.field(term.key, p.terms.*term.of);
+  out.end().end();
 }
 
 }  // namespace

@@ -94,9 +94,7 @@ std::vector<GivenPiece> run_pieces(const EvidenceRequest& request) {
       if (why.empty()) why = run.predicted() ? "no measured step" : run.skipped;
       continue;
     }
-    ComparedStep step;
-    static_cast<StepTraits&>(step) = run.traits;
-    step.off = std::log(*run.row.step_s / run.by_model_s);
+    const ComparedStep step = run.compared();
     Rows& rows = groups[{step.machine, trainer_family(step.framework), step.wiring}];
     rows.steps.push_back(step);
     rows.ids.push_back(run.row.id);

@@ -27,6 +27,19 @@ void each_cell(const TaskGraph& graph, int rank, Visit visit) {
   }
 }
 
+// What the terms are called: in documents, and for people.
+struct StepTerm {
+  const char *key, *words;
+  double StepTerms::*of;
+};
+constexpr StepTerm kStepTerms[] = {{"products_s", "products", &StepTerms::products},
+                                   {"traffic_s", "element-wise, normalization, loss", &StepTerms::traffic},
+                                   {"tensor_s", "tensor-parallel collectives", &StepTerms::tensor},
+                                   {"host_s", "launches", &StepTerms::host},
+                                   {"optimizer_s", "optimizer", &StepTerms::optimizer},
+                                   {"communication_s", "exposed communication", &StepTerms::communication},
+                                   {"idle_s", "bubble", &StepTerms::idle}};
+
 // The rank whose passes take longest. The terms are for its device.
 int busiest_rank(const TaskGraph& graph);
 

@@ -118,12 +118,11 @@ std::vector<TimedOperator> read_operators(const std::string& path) {
   ReadLog log;
   std::array<std::size_t, kColumns.size()> at{};
   for (std::size_t c = 0; c < kColumns.size(); ++c) {
-    const auto found =
-        std::find_if(table.heading.begin(), table.heading.end(), [&](const CsvCell& cell) { return cell.text == kColumns[c]; });
-    if (found == table.heading.end())
+    const auto place = table.place_of(kColumns[c]);
+    if (!place)
       log.add(diagnostic_at(table, table.heading.front(), fmt::format("the heading has no column '{}'", kColumns[c]),
                             "a table of operators is written by panpipe profile --operators FILE"));
-    at[c] = static_cast<std::size_t>(found - table.heading.begin());
+    at[c] = place.value_or(0);
   }
   log.throw_if_errors();
   std::vector<TimedOperator> operators;
@@ -142,8 +141,7 @@ std::vector<TimedOperator> read_operators(const std::string& path) {
 bool is_operator_table(const std::string& path) {
   if (path.size() < 4 || path.compare(path.size() - 4, 4, ".csv") != 0) return false;
   try {
-    const CsvTable table = load_csv(path);
-    return std::any_of(table.heading.begin(), table.heading.end(), [](const CsvCell& cell) { return cell.text == "forward_us"; });
+    return load_csv(path).place_of("forward_us").has_value();
   } catch (const InputError&) {
     return false;
   }

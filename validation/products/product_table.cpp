@@ -24,6 +24,11 @@ namespace {
 constexpr const char* kProductColumns[] = {"source", "where", "gpu",    "precision", "batch", "m",
                                            "n",      "k",     "tflops", "used",      "note"};
 
+constexpr std::pair<const char*, std::int64_t ProductRow::*> kSizes[] = {
+    {"batch", &ProductRow::batch}, {"m", &ProductRow::m}, {"n", &ProductRow::n}, {"k", &ProductRow::k}};
+constexpr std::pair<const char*, std::string ProductRow::*> kTexts[] = {
+    {"source", &ProductRow::source}, {"where", &ProductRow::where}, {"gpu", &ProductRow::gpu}, {"note", &ProductRow::note}};
+
 // A problem, or none.
 std::string set_whole(const std::string& text, std::int64_t& value) {
   const Parsed<double> parsed = parse_number(text);
@@ -35,14 +40,10 @@ std::string set_whole(const std::string& text, std::int64_t& value) {
 }
 
 std::string set_cell(ProductRow& row, const std::string& column, const std::string& text) {
-  if (column == "batch") return set_whole(text, row.batch);
-  if (column == "m") return set_whole(text, row.m);
-  if (column == "n") return set_whole(text, row.n);
-  if (column == "k") return set_whole(text, row.k);
-  if (column == "source") row.source = text;
-  if (column == "where") row.where = text;
-  if (column == "gpu") row.gpu = text;
-  if (column == "note") row.note = text;
+  for (const auto& [name, size] : kSizes)
+    if (column == name) return set_whole(text, row.*size);
+  for (const auto& [name, value] : kTexts)
+    if (column == name) row.*value = text;
   if (column == "precision") {
     if (text != "fp32" && text != "tf32" && text != "bf16" && text != "fp16") return "expected fp32, tf32, bf16 or fp16";
     row.precision = text;
@@ -128,9 +129,7 @@ std::optional<double> ProductPrediction::error() const {
   return row.tflops / tflops - 1;
 }
 
-bool holds_products(const CsvTable& table) {
-  return std::any_of(table.heading.begin(), table.heading.end(), [](const CsvCell& cell) { return cell.text == "tflops"; });
-}
+bool holds_products(const CsvTable& table) { return table.place_of("tflops").has_value(); }
 
 std::vector<ProductRow> read_products(const CsvTable& table) {
   const std::vector<std::string> known(std::begin(kProductColumns), std::end(kProductColumns));
@@ -140,7 +139,7 @@ std::vector<ProductRow> read_products(const CsvTable& table) {
       log.add(diagnostic_at(
           table, cell, fmt::format("a table of products has no column '{}'{}", cell.text, suggestion_or_list(cell.text, known))));
   for (const char* needed : {"gpu", "m", "n", "k"})
-    if (std::none_of(table.heading.begin(), table.heading.end(), [&](const CsvCell& cell) { return cell.text == needed; }))
+    if (!table.place_of(needed))
       log.add(diagnostic_at(table, table.heading.front(), fmt::format("a table of products needs the column '{}'", needed)));
   log.throw_if_errors();
   std::vector<ProductRow> rows;

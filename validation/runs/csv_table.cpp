@@ -69,6 +69,12 @@ std::vector<CsvCell> take_row(Scanner& scanner, const CsvTable& table) {
 
 }  // namespace
 
+std::optional<std::size_t> CsvTable::place_of(std::string_view column) const {
+  for (std::size_t c = 0; c < heading.size(); ++c)
+    if (heading[c].text == column) return c;
+  return std::nullopt;
+}
+
 Diagnostic diagnostic_at(const CsvTable& table, const CsvCell& cell, const std::string& message, const std::string& help) {
   return render_diagnostic(*table.source, false, cell.line, cell.column, "", message, help);
 }

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.hpp"
@@ -20,6 +22,8 @@ struct CsvTable {
   std::shared_ptr<const SourceText> source;
   std::vector<CsvCell> heading;
   std::vector<std::vector<CsvCell>> rows;  // same number of cells as the heading
+
+  std::optional<std::size_t> place_of(std::string_view column) const;
 };
 
 // Throws InputError for a missing file, no heading, a row of another width, or an unclosed quote.

@@ -16,13 +16,6 @@ namespace {
 constexpr double kBand = 0.10;   // drawn around measured = predicted
 constexpr double kLarge = 0.10;  // errors shown as bad
 
-const std::vector<std::string> kTerms = {"products",          "traffic",      "tensor-parallel collectives", "host", "optimizer",
-                                         "exposed transfers", "idle (bubble)"};
-
-std::vector<double> term_values(const StepTerms& t) {
-  return {t.products, t.traffic, t.tensor, std::max(0.0, t.host), t.optimizer, t.communication, std::max(0.0, t.idle)};
-}
-
 present::Scatter scatter(const RunReport& report, bool memory) {
   present::Scatter plot;
   plot.title = memory ? "Peak memory" : "Step time";
@@ -74,13 +67,13 @@ present::Table page_rows(const RunReport& report) {
                    {"GPU", "", false, ""},
                    {"split", "", false, ""},
                    {"assumed", "", false, "what the row leaves open"}};
-  table.parts = kTerms;
+  for (const StepTerm& term : kStepTerms) table.parts.emplace_back(term.words);
   for (const RunPrediction* run : worst_first(report)) {
-    const std::vector<double> terms = term_values(run->terms);
     present::TableCell bar;
-    bar.parts = terms;
-    for (std::size_t i = 0; i < terms.size(); ++i)
-      bar.hint += fmt::format("{}{}: {}", i ? ", " : "", kTerms[i], to_text(Duration(terms[i])));
+    for (const StepTerm& term : kStepTerms) {
+      bar.parts.push_back(std::max(0.0, run->terms.*term.of));
+      bar.hint += fmt::format("{}{}: {}", bar.hint.empty() ? "" : ", ", term.words, to_text(Duration(bar.parts.back())));
+    }
     present::TableCell id = present::words(run->row.id);
     id.hint = run->row.source + ", " + run->row.where;
     table.rows.push_back(

@@ -88,15 +88,9 @@ void predict_row(const CalibrationChoice& calibrations, CalibrationCache& cache,
   }
 }
 
-// A measured row as evidence.
-ComparedStep compared(const RunPrediction& run) {
-  ComparedStep step;
-  static_cast<StepTraits&>(step) = run.traits;
-  step.off = std::log(*run.row.step_s / run.by_model_s);
-  return step;
-}
-
 }  // namespace
+
+ComparedStep RunPrediction::compared() const { return {traits, std::log(*row.step_s / by_model_s)}; }
 
 std::optional<double> RunPrediction::error() const {
   if (!predicted() || !row.step_s || given) return std::nullopt;
@@ -118,11 +112,8 @@ std::map<std::string, double> read_left_out(const std::vector<std::string>& file
   for (const std::string& file : files) {
     const CsvTable table = load_csv(file);
     const auto column = [&](const char* name) {
-      const auto found =
-          std::find_if(table.heading.begin(), table.heading.end(), [&](const CsvCell& cell) { return cell.text == name; });
-      if (found == table.heading.end())
-        throw InputError(fmt::format("{}: no column '{}'; it is no table of rows left out, as a fit writes them", file, name));
-      return static_cast<std::size_t>(found - table.heading.begin());
+      if (const auto place = table.place_of(name)) return *place;
+      throw InputError(fmt::format("{}: no column '{}'; it is no table of rows left out, as a fit writes them", file, name));
     };
     const std::size_t id = column("id"), time = column("left_out_s");
     for (const std::vector<CsvCell>& row : table.rows) {
@@ -159,7 +150,7 @@ void judge(std::vector<RunPrediction>& runs, const UncertaintyPrior& prior, cons
       throw option_fault("given", fmt::format("row '{}' is no evidence: {}", id,
                                               found->predicted() ? "it has no measured step" : found->skipped));
     if (std::exchange(found->given, true)) continue;
-    evidence[found->row.source].push_back(compared(*found));
+    evidence[found->row.source].push_back(found->compared());
   }
   std::map<std::pair<std::string, StepClass>, StepPosterior> posteriors;
   for (RunPrediction& run : runs) {

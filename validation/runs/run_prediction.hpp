@@ -35,6 +35,8 @@ struct RunPrediction {
   // predicted / measured - 1; nullopt if either is absent, or the row is given.
   std::optional<double> error() const;
   std::optional<double> peak_error() const;
+  // As evidence; needs a prediction and a measured step.
+  ComparedStep compared() const;
 };
 
 struct PredictionOptions {

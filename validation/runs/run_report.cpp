@@ -68,12 +68,6 @@ void write_sensitivity(JsonWriter& out, const Sensitivity& sensitivity) {
   out.end();
 }
 
-void write_terms(JsonWriter& out, const StepTerms& t) {
-  out.object("terms").field("products_s", t.products).field("traffic_s", t.traffic).field("tensor_s", t.tensor);
-  out.field("host_s", t.host).field("optimizer_s", t.optimizer).field("communication_s", t.communication);
-  out.field("idle_s", t.idle).end();
-}
-
 void write_row(JsonWriter& out, const RunPrediction& run) {
   const RunRow& r = run.row;
   const auto predicted = [&](double value) { return run.predicted() ? std::optional(value) : std::nullopt; };
@@ -89,7 +83,9 @@ void write_row(JsonWriter& out, const RunPrediction& run) {
   out.field("fits", run.predicted() ? std::optional(run.fits) : std::nullopt);
   out.field("relative_peak_error", run.peak_error()).field("assumed", run.assumed);
   if (run.predicted()) {
-    write_terms(out.field("skipped", nullptr), run.terms);
+    out.field("skipped", nullptr).object("terms");
+    for (const StepTerm& term : kStepTerms) out.field(term.key, run.terms.*term.of);
+    out.end();
     write_sensitivity(out, run.traits.sensitivity);
   } else {
     out.field("skipped", run.skipped).field("terms", nullptr).field("sensitivity", nullptr);
