@@ -18,7 +18,7 @@ std::size_t position_in(const std::vector<int>& names, int tensor) {
 }
 
 StageMessages::StageMessages(const OperatorGraph& graph, const Plan& plan, const StageLayout& layout, Transport& transport,
-                             at::Device device, Clock::duration deadline, std::string& action, SpanLog& spans,
+                             at::Device device, Clock::duration deadline, SpanLog& spans,
                              const std::vector<MicrobatchLength>& lengths)
     : graph_(graph),
       plan_(plan),
@@ -26,7 +26,6 @@ StageMessages::StageMessages(const OperatorGraph& graph, const Plan& plan, const
       transport_(transport),
       device_(device),
       deadline_(deadline),
-      action_(action),
       place_(place_of(plan, transport.rank())),
       spans_(spans) {
   for (const MicrobatchLength& length : lengths) of_length_.push_back(length.graph);
@@ -61,38 +60,43 @@ void StageMessages::post_message(int index, int slice, bool backward) {
   }
 }
 
-void StageMessages::post(const Action& action) {
-  const bool forwards = action.kind == ActionKind::F || (action.kind == ActionKind::R && !range(action.stage).runs_forward);
-  if (forwards)
-    for (const int index : range(action.stage).incoming)
-      if (message(index).forth) post_message(index, layout_.slice_index(action), false);
-  if (action.kind == ActionKind::B || action.kind == ActionKind::I)
-    for (const int index : range(action.stage).outgoing)
-      if (message(index).back) post_message(index, layout_.slice_index(action), true);
+// The messages that the stage of a pass reads, or whose gradients it does.
+std::vector<int> StageMessages::read_by(const Action& pass, bool backward) const {
+  const StageRange& stage = layout_.stages[pass.stage];
+  std::vector<int> found;
+  for (const int index : backward ? stage.outgoing : stage.incoming)
+    if (backward ? message(index).back : message(index).forth) found.push_back(index);
+  return found;
 }
 
-std::vector<at::Tensor> StageMessages::take(int index, const Action& of, bool backward) {
+void StageMessages::post(const Action& action) {
+  const bool backward = action.kind == ActionKind::B || action.kind == ActionKind::I;
+  const bool makes_again = action.kind == ActionKind::R && !layout_.stages[action.stage].runs_forward;
+  if (!backward && action.kind != ActionKind::F && !makes_again) return;
+  for (const int index : read_by(action, backward)) post_message(index, layout_.slice_index(action), backward);
+}
+
+std::vector<at::Tensor> StageMessages::receive(int index, const Action& of, bool backward) {
   const Message& message = this->message(index);
   const int stage = backward ? message.to : message.from, other = rank_of_stage(stage);
   const int slice = layout_.slice_index(of);
   const Action shown = layout_.in_own_step(of);
-  const std::string action = to_text(shown);
   const MessageKey key{index, {slice, backward}};
   if (other == transport_.rank()) {
     auto node = local_.extract(key);
-    PANPIPE_CHECK(!node.empty(), fmt::format("{}: nothing from stage {} of this rank", action, stage));
+    PANPIPE_CHECK(!node.empty(), fmt::format("{}: nothing from stage {} of this rank", to_text(shown), stage));
     return std::move(node.mapped());
   }
   post_message(index, slice, backward);
   std::vector<at::Tensor> values(message.tensors.size());
-  action_ = fmt::format("{}, waiting for the {} of microbatch {}{} from stage {} on rank {}", action,
-                        backward ? "gradient" : "activation", shown.microbatch,
-                        layout_.splits > 1 ? fmt::format(", slice {},", of.split) : "", stage, other);
+  const std::string what = fmt::format("{}, waiting for the {} of microbatch {}{} from stage {} on rank {}", to_text(shown),
+                                       backward ? "gradient" : "activation", shown.microbatch,
+                                       layout_.splits > 1 ? fmt::format(", slice {},", of.split) : "", stage, other);
   auto arriving = posted_.extract(key);  // held by name: the loop must not outlive it
   std::vector<SpanLog::Moment> arrived;
   std::int64_t bytes = 0;
   for (Posted& posted : arriving.mapped()) {
-    posted.pending->wait(deadline_, action_);
+    posted.pending->wait(deadline_, what);
     arrived.push_back(spans_.done(*posted.pending));
     at::Tensor& value = values[posted.tensor];
     value = std::move(posted.pending->value);
@@ -100,11 +104,10 @@ std::vector<at::Tensor> StageMessages::take(int index, const Action& of, bool ba
     charge_to_this_thread(value);
   }
   if (!arrived.empty()) note_transfer(index, of, backward, false, {arriving.mapped().front().at, {}}, std::move(arrived), bytes);
-  action_ = action;
   return values;
 }
 
-void StageMessages::give(int index, const Action& of, bool backward, const std::vector<at::Tensor>& values) {
+void StageMessages::send(int index, const Action& of, bool backward, const std::vector<at::Tensor>& values) {
   const int slice = layout_.slice_index(of);
   const Message& message = this->message(index);
   const int other = rank_of_stage(backward ? message.from : message.to);
@@ -146,48 +149,29 @@ void StageMessages::note_transfer(int index, const Action& of, bool backward, bo
   spans_.note(std::move(span), std::move(start), std::move(ends));
 }
 
-std::vector<at::Tensor> StageMessages::take_inputs(const Action& action, const std::vector<int>& tensors) {
+// Consumers in the order of their stages: the sum of their gradients does not depend on who was first.
+std::vector<at::Tensor> StageMessages::take(const Action& action, const std::vector<int>& tensors, bool backward) {
   std::vector<at::Tensor> values(tensors.size());
-  for (const int index : range(action.stage).incoming) {
-    if (!message(index).forth) continue;
-    std::vector<at::Tensor> arrived = take(index, action, false);
-    for (std::size_t i = 0; i < arrived.size(); ++i)
-      values[position_in(tensors, message(index).tensors[i])] = std::move(arrived[i]);
+  for (const int index : read_by(action, backward)) {
+    std::vector<at::Tensor> arrived = receive(index, action, backward);
+    for (std::size_t i = 0; i < arrived.size(); ++i) {
+      if (!arrived[i].defined()) continue;
+      at::Tensor& value = values[position_in(tensors, message(index).tensors[i])];
+      value = value.defined() ? value.add(arrived[i]) : std::move(arrived[i]);
+    }
   }
   return values;
 }
 
-// Consumers in the order of their stages: the sum does not depend on who was first.
-std::vector<at::Tensor> StageMessages::take_gradients(const Action& action, const std::vector<int>& tensors) {
-  std::vector<at::Tensor> gradients(tensors.size());
-  for (const int index : range(action.stage).outgoing) {
-    if (!message(index).back) continue;
-    const std::vector<at::Tensor> arrived = take(index, action, true);
-    for (std::size_t i = 0; i < arrived.size(); ++i) {
-      if (!arrived[i].defined()) continue;
-      at::Tensor& sum = gradients[position_in(tensors, message(index).tensors[i])];
-      sum = sum.defined() ? sum.add(arrived[i]) : arrived[i];
-    }
-  }
-  return gradients;
-}
-
-void StageMessages::give_outputs(const Action& action, const std::vector<int>& tensors, const std::vector<at::Tensor>& values,
-                                 bool evaluates) {
-  for (const int index : range(action.stage).outgoing) {
-    if (!message(index).forth || (evaluates && !range(message(index).to).runs_forward)) continue;
+void StageMessages::give(const Action& action, const std::vector<int>& tensors, const std::vector<at::Tensor>& values,
+                         bool backward, bool evaluates) {
+  const StageRange& stage = layout_.stages[action.stage];
+  for (const int index : backward ? stage.incoming : stage.outgoing) {
+    const Message& to = message(index);
+    if (!(backward ? to.back : to.forth) || (evaluates && !layout_.stages[to.to].runs_forward)) continue;
     std::vector<at::Tensor> sent;
-    for (const int tensor : message(index).tensors) sent.push_back(values[position_in(tensors, tensor)]);
-    give(index, action, false, sent);
-  }
-}
-
-void StageMessages::give_gradients(const Action& action, const std::vector<int>& tensors, const std::vector<at::Tensor>& values) {
-  for (const int index : range(action.stage).incoming) {
-    if (!message(index).back) continue;
-    std::vector<at::Tensor> sent;
-    for (const int tensor : message(index).tensors) sent.push_back(values[position_in(tensors, tensor)]);
-    give(index, action, true, sent);
+    for (const int tensor : to.tensors) sent.push_back(values[position_in(tensors, tensor)]);
+    send(index, action, backward, sent);
   }
 }
 
@@ -197,8 +181,8 @@ void StageMessages::drop(int index, int slice) {
   for (Posted& posted : arriving.mapped()) posted.pending->wait(deadline_, "forwards that run again");
 }
 
-void StageMessages::finish() {
-  for (const PendingPtr& send : sends_) send->wait(deadline_, action_);
+void StageMessages::finish(const std::string& what) {
+  for (const PendingPtr& send : sends_) send->wait(deadline_, what);
   sends_.clear();
 }
 

@@ -22,26 +22,25 @@ std::size_t position_in(const std::vector<int>& names, int tensor);
 
 class StageMessages {
  public:
-  // Messages between ranks of the same replica and shard. `action` is set to the awaited message during a wait, then restored.
-  // Transfers are recorded in `spans`. `lengths`: with microbatches of unequal length. References must outlive the object.
+  // Messages between ranks of the same replica and shard. Transfers are recorded in `spans`. `lengths`: with microbatches of
+  // unequal length. References must outlive the object.
   StageMessages(const OperatorGraph& graph, const Plan& plan, const StageLayout& layout, Transport& transport, at::Device device,
-                Clock::duration deadline, std::string& action, SpanLog& spans, const std::vector<MicrobatchLength>& lengths = {});
+                Clock::duration deadline, SpanLog& spans, const std::vector<MicrobatchLength>& lengths = {});
 
   // Posts the receives that the action needs, so that data travel while others compute.
   void post(const Action& action);
-  // For stage `action.stage`: the activations that F reads, in the order of `tensors` (undefined for data); the gradients of its
-  // outputs, summed over consumers (undefined if none flows).
-  std::vector<at::Tensor> take_inputs(const Action& action, const std::vector<int>& tensors);
-  std::vector<at::Tensor> take_gradients(const Action& action, const std::vector<int>& tensors);
-  // `evaluates`: nobody runs a backward, so stages that run backwards alone get nothing.
-  void give_outputs(const Action& action, const std::vector<int>& tensors, const std::vector<at::Tensor>& values,
-                    bool evaluates = false);
-  void give_gradients(const Action& action, const std::vector<int>& tensors, const std::vector<at::Tensor>& values);
+  // For stage `action.stage`, in the order of `tensors`: the activations that a forward reads (undefined for data); or the
+  // gradients of its outputs that a backward reads, summed over consumers (undefined if none flows).
+  std::vector<at::Tensor> take(const Action& action, const std::vector<int>& tensors, bool backward);
+  // A forward's outputs, or a backward's gradients of the inputs. `evaluates`: nobody runs a backward, so stages that run
+  // backwards alone get nothing.
+  void give(const Action& action, const std::vector<int>& tensors, const std::vector<at::Tensor>& values, bool backward,
+            bool evaluates = false);
   // Takes an activation that no pass will read: its forward runs again.
   void drop(int message, int slice);
   void drop_local() { local_.clear(); }
-  // Waits until all sent memory may be reused.
-  void finish();
+  // Waits until all sent memory may be reused; `what` names the wait.
+  void finish(const std::string& what);
 
  private:
   struct Posted {
@@ -52,12 +51,12 @@ class StageMessages {
   using MessageKey = std::pair<int, std::pair<int, bool>>;  // (message, (slice, backward))
 
   const Message& message(int index) const { return layout_.messages[index]; }
-  const StageRange& range(int stage) const { return layout_.stages[stage]; }
+  std::vector<int> read_by(const Action& pass, bool backward) const;
   int rank_of_stage(int stage) const;
   const Tensor& tensor_of(const Message& message, std::size_t number, int slice) const;
   void post_message(int index, int slice, bool backward);
-  std::vector<at::Tensor> take(int index, const Action& of, bool backward);
-  void give(int index, const Action& of, bool backward, const std::vector<at::Tensor>& values);
+  std::vector<at::Tensor> receive(int index, const Action& of, bool backward);
+  void send(int index, const Action& of, bool backward, const std::vector<at::Tensor>& values);
   void note_transfer(int index, const Action& of, bool backward, bool sends, SpanLog::Moment start,
                      std::vector<SpanLog::Moment> ends, std::int64_t bytes);
 
@@ -67,7 +66,6 @@ class StageMessages {
   Transport& transport_;
   at::Device device_;
   Clock::duration deadline_;
-  std::string& action_;
   MeshPlace place_;
   std::map<MessageKey, std::vector<Posted>> posted_;
   std::map<MessageKey, std::vector<at::Tensor>> local_;  // between stages of this rank

@@ -33,6 +33,18 @@ StepRow row_of_step(const Schedule& schedule, int position, std::int64_t step, b
   return row;
 }
 
+StepRow row_of_evaluation(const Schedule& schedule, int position) {
+  StepRow row;
+  const std::vector<Action>& planned = schedule.order[static_cast<std::size_t>(position)];
+  for (std::size_t i = 0; i < planned.size(); ++i) {
+    if (planned[i].kind != ActionKind::F && planned[i].kind != ActionKind::E && planned[i].kind != ActionKind::S) continue;
+    row.order.push_back(planned[i]);
+    row.order.back().group_size = 1;
+    row.in_plan.push_back(i);
+  }
+  return row;
+}
+
 std::vector<std::size_t> forwards_ahead(const Schedule& schedule, const StageLayout& layout) {
   const auto lone_forward = [](const Action& action) { return action.kind == ActionKind::F && action.group_size == 1; };
   std::vector<std::size_t> ahead;
@@ -61,10 +73,9 @@ std::vector<std::size_t> forwards_ahead(const Schedule& schedule, const StageLay
   return ahead;
 }
 
-std::pair<std::int64_t, int> step_and_microbatch(const StepRow& row, const Action& action, std::int64_t step) {
-  if (!row.by_parity) return {step, action.microbatch};
-  const bool next = action.microbatch / row.microbatches != static_cast<int>(step % 2);
-  return {step + (next ? 1 : 0), action.microbatch % row.microbatches};
+std::int64_t step_of(const StepRow& row, const Action& action, std::int64_t step) {
+  const bool next = row.by_parity && action.microbatch / row.microbatches != static_cast<int>(step % 2);
+  return step + (next ? 1 : 0);
 }
 
 }  // namespace panpipe::exec

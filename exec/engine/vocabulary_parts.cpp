@@ -53,14 +53,11 @@ at::Tensor rows_of_rank(const Tensor& parameter, const at::Tensor& whole, int ra
 }
 
 VocabularyParts::VocabularyParts(const OperatorGraph& graph, const Plan& plan, const ParameterStore& parameters,
-                                 Transport& transport, at::Device device, Clock::duration deadline, SpanLog& spans, Data data,
-                                 OnLoss on_loss)
+                                 Transport& transport, at::Device device, Clock::duration deadline, SpanLog& spans)
     : plan_(plan),
       transport_(transport),
       deadline_(deadline),
       spans_(spans),
-      data_(std::move(data)),
-      on_loss_(std::move(on_loss)),
       tensors_(vocabulary_tensors(graph)),
       rank_(place_of(plan, transport.rank()).position),
       ranks_(plan.pipeline),
@@ -139,7 +136,7 @@ void VocabularyParts::proceed(int blocking_below) {
       const bool there = statistics.done || (statistics.pending && statistics.pending->done());
       if (!there && (!statistics.pending || static_cast<int>(next_) >= blocking_below)) return;
       Head& head = heads_.at(turn.microbatch);
-      weigh({.kind = ActionKind::S, .stage = rank_, .microbatch = turn.microbatch}, head);
+      weigh(turn.microbatch, head);
       const at::NoGradGuard no_graph;
       produce(turn.exchange, turn.microbatch, gradient_of_part(head, head.product, head.label_rows));
       head.product = head.label_rows = at::Tensor();
@@ -150,8 +147,10 @@ void VocabularyParts::proceed(int blocking_below) {
   }
 }
 
-void VocabularyParts::before(std::size_t index) { proceed(order_.before[static_cast<std::size_t>(rank_)][index]); }
-void VocabularyParts::after() {
+void VocabularyParts::before_action(std::size_t index, bool /*evaluates*/) {
+  proceed(order_.before[static_cast<std::size_t>(rank_)][index]);
+}
+void VocabularyParts::after_action(std::size_t /*index*/, bool /*evaluates*/) {
   proceed(0);
   std::erase_if(for_others_, [this](const VocabularyTurn& turn) {
     if (!exchange(turn.exchange, turn.microbatch).pending->done()) return false;
@@ -162,18 +161,11 @@ void VocabularyParts::after() {
 void VocabularyParts::finish() {
   proceed(static_cast<int>(order_.turns.size()));
   for (const VocabularyTurn& turn : std::exchange(for_others_, {})) take(turn.exchange, turn.microbatch);
-}
-
-double VocabularyParts::evaluated() {
+  if (!evaluates_) return;
   const at::NoGradGuard no_graph;
-  double sum = 0;
-  for (const auto& [microbatch, head] : heads_) {
-    if (rank_ != last_rank_) continue;
-    const VocabularyPart part{at::Tensor(), head.labels, first_row_, rows_};
-    sum += vocabulary_loss(part, wait_for(VocabularyExchange::Statistics, microbatch)).loss.item<double>();
-  }
+  for (const auto& [microbatch, head] : heads_)
+    if (rank_ == last_rank_) whole_loss(microbatch, head);
   heads_.clear();
-  return sum;
 }
 
 at::Tensor VocabularyParts::wait_for(VocabularyExchange kind, int microbatch) {
@@ -201,54 +193,52 @@ at::Tensor VocabularyParts::take(VocabularyExchange kind, int microbatch) {
   return std::exchange(exchange(kind, microbatch).value, at::Tensor());
 }
 
-// Rows of this rank for ids, 0 where another rank holds them; and where they are this rank's.
-std::pair<at::Tensor, at::Tensor> VocabularyParts::own_rows(const at::Tensor& ids) const {
-  const at::Tensor local = ids - first_row_;
-  const at::Tensor here = local.ge(0).logical_and(local.lt(rows_));
-  return {local.masked_fill(here.logical_not(), 0), here};
-}
-
-void VocabularyParts::embed(const Action& action) {
+void VocabularyParts::embed(int microbatch, const at::Tensor& ids) {
   const at::NoGradGuard no_graph;
-  const auto [local, here] = own_rows(data_(tensors_.ids, action.microbatch));
-  produce(VocabularyExchange::Embedding, action.microbatch,
+  const auto [local, here] = owned(part(ids));
+  produce(VocabularyExchange::Embedding, microbatch,
           at::embedding(embedding_, local).masked_fill(here.logical_not().unsqueeze(-1), 0));
 }
 
-void VocabularyParts::head_forward(const Action& action, double loss_scale) {
+void VocabularyParts::head_forward(int microbatch, const at::Tensor& labels) {
   const at::NoGradGuard no_graph;
-  loss_scale_ = loss_scale;
-  Head& head = heads_[action.microbatch];
-  head.labels = data_(tensors_.labels, action.microbatch).reshape({-1});
-  head.hidden = take(VocabularyExchange::Hidden, action.microbatch).reshape({-1, head_.size(1)});
-  VocabularyPart part{at::linear(head.hidden, head_).to(at::kFloat), head.labels, first_row_, rows_};
-  const at::Tensor table = vocabulary_statistics(part, rank_, ranks_);
+  Head& head = heads_[microbatch];
+  head.labels = labels.reshape({-1});
+  head.hidden = take(VocabularyExchange::Hidden, microbatch).reshape({-1, head_.size(1)});
+  VocabularyPart own = part(head.labels);
+  own.logits = at::linear(head.hidden, head_).to(at::kFloat);
+  const at::Tensor table = vocabulary_statistics(own, rank_, ranks_);
   const at::Tensor largest = table.select(0, rank_).select(0, 0);
-  head.exponentials = (part.logits - largest.unsqueeze(1)).exp_();
+  head.exponentials = (own.logits - largest.unsqueeze(1)).exp_();
   if (rows_ < head.exponentials.size(1)) head.exponentials.narrow(1, rows_, head.exponentials.size(1) - rows_).zero_();
   head.statistics = largest.clone();
-  produce(VocabularyExchange::Statistics, action.microbatch, table);
+  produce(VocabularyExchange::Statistics, microbatch, table);
   if (evaluates_) {
     head.exponentials = head.hidden = at::Tensor();
     return;
   }
   if (plan_.schedule.vocabulary_barriers == 2) return;
-  const auto [local, here] = own_rows(head.labels);
+  const auto [local, here] = owned(own);
   head.product = at::matmul(head.exponentials.to(head_.scalar_type()), head_).to(at::kFloat);
   head.label_rows = head_.index_select(0, local).to(at::kFloat).masked_fill_(here.logical_not().unsqueeze(1), 0);
 }
 
 // When the statistics of all ranks are there.
-void VocabularyParts::weigh(const Action& action, Head& head) {
+VocabularyLoss VocabularyParts::whole_loss(int microbatch, const Head& head) {
+  VocabularyLoss whole = vocabulary_loss(part(head.labels), wait_for(VocabularyExchange::Statistics, microbatch));
+  const Action action{.kind = ActionKind::S, .stage = rank_, .microbatch = microbatch};
+  if (rank_ == last_rank_) losses_.emplace_back(action, whole.loss);
+  return whole;
+}
+
+void VocabularyParts::weigh(int microbatch, Head& head) {
   if (head.factor.defined()) return;
   const at::NoGradGuard no_graph;
-  const VocabularyPart part{at::Tensor(), head.labels, first_row_, rows_};
-  const VocabularyLoss whole = vocabulary_loss(part, wait_for(VocabularyExchange::Statistics, action.microbatch));
+  const VocabularyLoss whole = whole_loss(microbatch, head);
   head.factor = (head.statistics - whole.largest).exp() / whole.divisor;
-  const at::Tensor counted = head.labels.ne(part.ignored);
+  const at::Tensor counted = head.labels.ne(part(head.labels).ignored);
   const double scale = loss_scale_ / (static_cast<double>(plan_.schedule.microbatches) * plan_.data);
   head.weight = counted.to(at::kFloat).mul_(scale).div_(counted.sum().clamp_min(1));
-  if (rank_ == last_rank_) on_loss_(action, whole.loss);
 }
 
 // The result's gradient, from the products of exponentials and of labels with the rows.
@@ -257,53 +247,50 @@ at::Tensor VocabularyParts::gradient_of_part(const Head& head, const at::Tensor&
   return sum.to(hidden_.dtype).reshape(hidden_.shape);
 }
 
-void VocabularyParts::head_backward(const Action& action) {
-  Head head = std::move(heads_.at(action.microbatch));
-  heads_.erase(action.microbatch);
+void VocabularyParts::head_backward(int microbatch) {
+  Head head = std::move(heads_.extract(microbatch).mapped());
   at::Tensor of_rows;
   {
     const at::NoGradGuard no_graph;
-    weigh(action, head);
-    const auto [local, here] = own_rows(head.labels);
+    weigh(microbatch, head);
+    const auto [local, here] = owned(part(head.labels));
     at::Tensor gradient = head.exponentials.mul_((head.factor * head.weight).unsqueeze(1));
     gradient.scatter_add_(1, local.unsqueeze(1), -(head.weight * here.to(at::kFloat)).unsqueeze(1));
     const at::Tensor narrow = gradient.to(head_.scalar_type());
     if (plan_.schedule.vocabulary_barriers == 2)
-      produce(VocabularyExchange::HiddenGradient, action.microbatch,
-              at::matmul(narrow, head_).to(hidden_.dtype).reshape(hidden_.shape));
+      produce(VocabularyExchange::HiddenGradient, microbatch, at::matmul(narrow, head_).to(hidden_.dtype).reshape(hidden_.shape));
     of_rows = at::matmul(narrow.t(), head.hidden);
   }
   head_.backward(of_rows);
 }
 
-void VocabularyParts::add_embedding_gradient(const Action& action) {
+void VocabularyParts::add_embedding_gradient(int microbatch, const at::Tensor& ids) {
   at::Tensor of_rows;
   {
     const at::NoGradGuard no_graph;
-    const at::Tensor gradient = take(VocabularyExchange::EmbeddingGradient, action.microbatch);
-    const auto [local, here] = own_rows(data_(tensors_.ids, action.microbatch).reshape({-1}));
+    const at::Tensor gradient = take(VocabularyExchange::EmbeddingGradient, microbatch);
+    const auto [local, here] = owned(part(ids.reshape({-1})));
     const at::Tensor own = gradient.reshape({-1, embedding_.size(1)}).masked_fill(here.logical_not().unsqueeze(1), 0);
     of_rows = at::zeros_like(embedding_).index_add_(0, local, own);
   }
   embedding_.backward(of_rows);
 }
 
-void VocabularyParts::run(const Action& action, double loss_scale, std::vector<SpanLog::Interval>& waits) {
+int VocabularyParts::input_of(ActionKind kind) const {
+  if (kind == ActionKind::T) return -1;
+  return kind == ActionKind::S ? tensors_.labels : tensors_.ids;
+}
+
+void VocabularyParts::run(const Action& action, const at::Tensor& input, double loss_scale) {
   waits_.clear();
-  switch (action.kind) {
-    case ActionKind::E:
-      embed(action);
-      break;
-    case ActionKind::S:
-      head_forward(action, loss_scale);
-      break;
-    case ActionKind::T:
-      head_backward(action);
-      break;
-    default:
-      add_embedding_gradient(action);
-      break;
-  }
+  loss_scale_ = loss_scale;
+  if (action.kind == ActionKind::E) return embed(action.microbatch, input);
+  if (action.kind == ActionKind::S) return head_forward(action.microbatch, input);
+  if (action.kind == ActionKind::T) return head_backward(action.microbatch);
+  add_embedding_gradient(action.microbatch, input);
+}
+
+void VocabularyParts::move_waits_to(std::vector<SpanLog::Interval>& waits) {
   std::move(waits_.begin(), waits_.end(), std::back_inserter(waits));
 }
 

@@ -5,16 +5,17 @@
 #include <ATen/core/Tensor.h>
 
 #include <array>
-#include <functional>
 #include <map>
 #include <optional>
-#include <string>
+#include <utility>
 #include <vector>
 
 #include "costmodel/plan/plan.hpp"
 #include "costmodel/workload/vocabulary_apart.hpp"
+#include "exec/engine/around_actions.hpp"
 #include "exec/engine/measure/span_log.hpp"
 #include "exec/engine/stage/stage.hpp"
+#include "exec/engine/stage/vocabulary_loss.hpp"
 #include "exec/engine/stage_layout.hpp"
 #include "exec/engine/transport/transport.hpp"
 #include "schedule/vocabulary.hpp"
@@ -28,25 +29,26 @@ void cut_vocabulary(OperatorGraph& graph, const Plan& plan, StageLayout& layout)
 // The rows of a rank, from the whole parameter, with zeros where the vocabulary is padded.
 at::Tensor rows_of_rank(const Tensor& parameter, const at::Tensor& whole, int rank, int ranks);
 
-class VocabularyParts {
+class VocabularyParts : public AroundActions {
  public:
-  using Data = std::function<at::Tensor(int graph_input, int microbatch)>;  // on the rank's device
-  using OnLoss = std::function<void(const Action&, const at::Tensor&)>;     // on the rank of the last stage
-
   // Makes the group of this rank's pipeline; all ranks construct it at the same time. References must outlive the object.
   VocabularyParts(const OperatorGraph& graph, const Plan& plan, const ParameterStore& parameters, Transport& transport,
-                  at::Device device, Clock::duration deadline, SpanLog& spans, Data data, OnLoss on_loss);
+                  at::Device device, Clock::duration deadline, SpanLog& spans);
 
-  // Around each action of the rank's row: runs the exchanges that are due.
-  void before(std::size_t index);
-  void after();
-  // E, S, T or G. Adds to `waits` what it waited for exchanges.
-  void run(const Action& action, double loss_scale, std::vector<SpanLog::Interval>& waits);
+  // Run the exchanges that are due.
+  void before_action(std::size_t index, bool evaluates) override;
+  void after_action(std::size_t index, bool evaluates) override;
+  // The graph's input that E, S or G reads; -1 for T.
+  int input_of(ActionKind kind) const;
+  // E, S, T or G. `input`: on the rank's device.
+  void run(const Action& action, const at::Tensor& input, double loss_scale);
+  // Appends what the last of them waited for exchanges.
+  void move_waits_to(std::vector<SpanLog::Interval>& waits);
   void begin_step(bool evaluates = false);  // an evaluation has E, the forwards and S alone
   void finish();                            // waits for exchanges whose results other ranks read
 
-  // Behind an evaluation's finish(): the sum of its losses, on the rank of the last stage, else 0.
-  double evaluated();
+  // Losses of microbatches since the last call, on the rank of the last stage; of an evaluation behind its finish().
+  std::vector<std::pair<Action, at::Tensor>> take_losses() { return std::exchange(losses_, {}); }
 
   // Between the passes of the first and the last stage and the vocabulary's.
   at::Tensor embedded(int microbatch);
@@ -77,20 +79,19 @@ class VocabularyParts {
   void post(const VocabularyTurn& turn);
   at::Tensor wait_for(VocabularyExchange kind, int microbatch);
   at::Tensor take(VocabularyExchange kind, int microbatch);  // waits, and forgets the value
-  void embed(const Action& action);
-  void head_forward(const Action& action, double loss_scale);
-  void head_backward(const Action& action);
-  void add_embedding_gradient(const Action& action);
-  void weigh(const Action& action, Head& head);
+  void embed(int microbatch, const at::Tensor& ids);
+  void head_forward(int microbatch, const at::Tensor& labels);
+  void head_backward(int microbatch);
+  void add_embedding_gradient(int microbatch, const at::Tensor& ids);
+  VocabularyLoss whole_loss(int microbatch, const Head& head);
+  void weigh(int microbatch, Head& head);
   at::Tensor gradient_of_part(const Head& head, const at::Tensor& of_softmax, const at::Tensor& of_labels) const;
-  std::pair<at::Tensor, at::Tensor> own_rows(const at::Tensor& ids) const;
+  VocabularyPart part(const at::Tensor& ids) const { return {at::Tensor(), ids, first_row_, rows_}; }
 
   const Plan& plan_;
   Transport& transport_;
   Clock::duration deadline_;
   SpanLog& spans_;
-  Data data_;
-  OnLoss on_loss_;
   VocabularyTensors tensors_;
   int rank_, ranks_, first_rank_, last_rank_;  // positions in the pipeline
   Group group_;
@@ -105,6 +106,7 @@ class VocabularyParts {
   double loss_scale_ = 1;
   std::vector<SpanLog::Interval> waits_;  // of the action that runs
   bool evaluates_ = false;
+  std::vector<std::pair<Action, at::Tensor>> losses_;
 };
 
 }  // namespace panpipe::exec

@@ -13,6 +13,7 @@
 
 #include "costmodel/plan/plan.hpp"
 #include "costmodel/timeline/timeline.hpp"
+#include "exec/engine/around_actions.hpp"
 #include "exec/engine/context/sequence_share.hpp"
 #include "exec/engine/data_feed.hpp"
 #include "exec/engine/fault.hpp"
@@ -44,20 +45,14 @@ struct WorkerOptions {
   int receives_ahead = 4;                               // number of actions whose receives are posted before their turn
   std::int64_t first_sample = 0;                        // added to the count of microbatches, to start later in the data
   std::optional<at::ScalarType> autocast{};             // mixed precision of an fp32 graph
-  // Called around each entry of the rank's order. on_loss is called with each microbatch's loss in the order of the passes, on a
-  // GPU at the end of the step.
-  std::function<void(std::size_t)> before_action{}, after_action{};
-  std::function<void(int, double)> on_loss{};
-  std::function<void(int)> before_evaluated{};  // a stage, before each of its forwards in an evaluation
-  // Called before the first entry of a step that may not run before all ranks know whether the last update stands. False: it was
-  // taken back, on all ranks, and the forwards so far run again.
-  std::function<bool()> update_stands{};
-  ParameterGate* gate = nullptr;             // null if parameters are always whole
-  const WeightVersions* versions = nullptr;  // null if every step ends with a flush
-  std::vector<MicrobatchLength> lengths{};   // of the plan's; empty if all microbatches are alike
-  std::vector<int> listed{};                 // as listed_microbatches() gives them; empty: in order
-  double loss_scale = 1.0;                   // multiplies the loss's gradient; the optimizer divides
-  SliceExchange exchange{};                  // of attention between ranks; empty: none
+  std::vector<AroundActions*> around{};                 // the first is called first before an entry, and last after it
+  bool finite_losses = false;                           // a step's loss that is no finite number ends the run
+  ParameterGate* gate = nullptr;                        // null if parameters are always whole
+  const WeightVersions* versions = nullptr;             // null if every step ends with a flush
+  std::vector<MicrobatchLength> lengths{};              // of the plan's; empty if all microbatches are alike
+  std::vector<int> listed{};                            // as listed_microbatches() gives them; empty: in order
+  double loss_scale = 1.0;                              // multiplies the loss's gradient; the optimizer divides
+  SliceExchange exchange{};                             // of attention between ranks; empty: none
 };
 
 struct StepResult {
@@ -72,6 +67,30 @@ struct StepResult {
   std::vector<MemoryPart> kept;  // parameters, gradients, optimizer state: bytes at the end of the step
 };
 
+// A step under way, or a round of an evaluation: what its passes share. An exception leaves nothing of it in the worker.
+struct StepRun {
+  std::int64_t step = 0;  // or the round
+  bool evaluates = false;
+  bool drains = true;
+  bool provisional = false;  // its forwards may have to run again
+  const DataSource* data = nullptr;
+  std::int64_t first_sample = 0;
+  StepRow row{};
+  std::size_t next = 0;  // entry of the row
+  StepResult result{};
+  // Losses on their way from a GPU, in the order of Worker::losses_.
+  struct NotedLoss {
+    Action action;
+    double share;
+  };
+  std::vector<NotedLoss> noted{};
+  std::optional<std::pair<int, double>> refused{};  // microbatch and value, of a provisional forward's loss that is not finite
+  // Of slices: by (stage, microbatch). An evaluation keeps the slices, to which later ones attend; else their stages do.
+  std::map<std::pair<int, int>, std::weak_ptr<AttendedSequence>> sequences{};
+  std::vector<std::shared_ptr<const SequenceSlice>> slices{};
+  std::shared_ptr<AttendedSequence::Masks> masks = std::make_shared<AttendedSequence::Masks>();
+};
+
 class Worker {
  public:
   // `position` is the pipeline rank, `replica` as in MeshPlace. References must outlive the worker. All ranks construct it at the
@@ -81,63 +100,75 @@ class Worker {
 
   // Forward and backward of one step. Gradients are summed into the parameters' grad(), scaled by 1 / (microbatches x replicas).
   StepResult step(std::int64_t step_index);
-  // step() in two parts, with room for work in between. run() queues the device's work and records spans; end() waits until the
-  // device is done and fills in result.spans. Of a schedule without a flush, forwards of the next step run too unless it
-  // `drains`.
-  StepResult run(std::int64_t step_index, bool drains = true);
-  SpanLog& spans() { return spans_; }
-  void read_losses(StepResult& result);  // waits for the device; end() calls it, too
-  void end(StepResult& result);
+
+  // step() in parts, with room for work in between: begin() runs nothing yet, run() queues the device's work and records spans,
+  // end() waits until the device is done. Of a schedule without a flush, forwards of the next step run too unless it `drains`.
+  // Throws NoAnswer for a loss that finite_losses refuses.
+  StepRun begin(std::int64_t step_index, bool drains = true);
+  // Where updates are checked later (schedule/rolling.hpp), before run(): the forwards that may run before all ranks know whether
+  // the last update stands; and if it was taken back, on all ranks: they will run again.
+  void run_ahead(StepRun& run);
+  void forget_forwards(StepRun& run);
+  void run(StepRun& run);
+  void read_losses(StepRun& run);  // waits for the device; end() calls it, too
+  StepResult end(StepRun& run);
 
   // Runs the forward passes of a step on other data, whose microbatches count from 0 over all rounds and replicas, without
   // dropout and without side effects. Returns the sum of losses, like StepResult::loss_sum. The ranks must synchronise between
   // rounds.
   double evaluate(std::int64_t round, const DataSource& data);
 
+  SpanLog& spans() { return spans_; }
   void set_loss_scale(double scale) { options_.loss_scale = scale; }  // for the following steps
 
  private:
+  using Values = std::vector<at::Tensor>;
   // A running entry of the order.
-  struct Running {
-    std::size_t index = 0;
+  struct Pass {
     Action action;
-    Steps steps;
+    Steps steps{};
     std::size_t next = 0;
-    SpanLog::Moment started;  // then
-    std::vector<SpanLog::Interval> waits;
+    std::shared_ptr<Values> values = std::make_shared<Values>();  // what the first step reads; what the last step made
+    SpanLog::Moment started{};                                    // when what it reads was there
+    std::vector<SpanLog::Interval> waits{};
   };
 
   using Key = std::pair<int, int>;  // (stage, slice)
   Key key_of(const Action& action) const { return {action.stage, layout_.slice_index(action)}; }
 
+  // Making (worker.cpp).
+  void make_stage(int stage, const ParameterStore& parameters);
   int length_of(const Action& action) const;
   const OperatorGraph& graph_of(const Action& action) const;
   SegmentedStage& stage_of(const Action& action) { return *stages_.at({action.stage, length_of(action)}); }
-  void make_stage(int stage, const ParameterStore& parameters);
-  CallContext context_of(const Action& action, std::int64_t draws, std::shared_ptr<const SequenceSlice> slice) const;
-  double loss_weight(const Action& action) const;
-  std::int64_t sample_of(const Action& action) const;
-  int microbatch_of_step(const Action& action) const;
-  std::shared_ptr<const SequenceSlice> slice_of(const Action& action, std::shared_ptr<AttentionPartners> partners = nullptr);
-  double loss_share(const Action& action);
+
+  // The loop over a row (worker.cpp).
+  void start(StepRun& run, const char* what);
+  void run_until(StepRun& run, std::size_t end);
+  bool can_weave(const StepRow& row, std::size_t first, std::size_t members) const;
+  void run_cell(StepRun& run, std::size_t first, std::size_t members);
+  void run_step(StepRun& run, Pass& pass);
+
+  // A pass (worker_passes.cpp): its steps, what it reads, and what it leaves.
+  Pass prepare(StepRun& run, const Action& action);
+  Steps forward(StepRun& run, const Pass& pass);
+  void begin_pass(StepRun& run, Pass& pass);
+  void end_pass(StepRun& run, Pass& pass);
+  void copy(const Action& action);
+  bool runs_forward(const Action& action) const;
+  CallContext context_of(StepRun& run, const Action& action);
+  std::shared_ptr<const SequenceSlice> slice_of(StepRun& run, const Action& action);
+  std::int64_t sample_of(const StepRun& run, const Action& action) const;
   at::Tensor own_part(int graph_tensor, const at::Tensor& whole, int slice) const;
-  Running prepare(std::size_t index);
-  Steps forward(const Action& action);
-  std::vector<at::Tensor> take_inputs(const Action& action, std::int64_t sample);
-  Steps backward(const Action& action);
-  Steps copy(const Action& action);
-  std::unique_ptr<VocabularyParts> vocabulary_of(const ParameterStore& parameters);
+  void take_data(const StepRun& run, const Action& action, Values& values);
+  double loss_share(const StepRun& run, const Action& action) const;
+  void note_loss(StepRun& run, const Action& action, double share, const at::Tensor& value);
+  void report_loss(StepRun& run, const Action& action, double share, double value);
+  [[noreturn]] void refuse_loss(const StepRun& run, int microbatch, double loss) const;
+  void take_vocabulary_losses(StepRun& run);
   // The vocabulary's exchanges with the first stage and with the last; nullptr for other stages.
   VocabularyParts* before_first(const Action& action) const;
   VocabularyParts* behind_last(const Action& action) const;
-  bool can_weave(std::size_t first, std::size_t members) const;
-  void run_cell(std::size_t first, std::size_t members);
-  void forget_forwards(StepResult& result);
-  void run_step(Running& running);
-  void begin_work(Running& running);
-  void end_work(Running& running);
-  void note_loss(const Action& action, double share, const at::Tensor& value);
-  void report_loss(const Action& action, double share, double value, StepResult& result);
 
   const OperatorGraph& graph_;
   const Plan& plan_;
@@ -149,7 +180,6 @@ class Worker {
   SequenceShare share_;  // of the sequence, among context-parallel ranks
   int labels_;           // graph input; -1 if sequences are not cut
   Fault fault_;
-  std::string action_;  // the current one, for error messages: "0B3, waiting for the gradient of microbatch 3 from stage 1"
   std::function<void()> before_reading_;
   SpanLog spans_;
   StageMessages messages_;
@@ -160,27 +190,12 @@ class Worker {
   std::vector<std::unique_ptr<ParameterStore>> of_length_;  // per length but the first
   std::map<std::pair<int, int>, std::unique_ptr<SegmentedStage>> stages_;  // by (stage, length)
   std::unique_ptr<VocabularyParts> vocabulary_;                            // nullptr: stages hold it whole
-  // The row of the current step, and the place of each entry in the plan's. Where passes of two steps are under way, microbatches
-  // of odd steps are numbered behind those of even ones.
-  StepRow row_;
-  std::vector<std::size_t> ahead_;                                            // forwards_ahead(), if updates may be taken back
-  bool idle_ = true;                                                          // no pass of the next step has run
-  std::set<Key> recomputed_;                                                  // those with an R in the order
-  std::map<Key, std::unique_ptr<ParkedActivations>> parked_;                  // those that the order offloads
-  std::map<std::pair<int, int>, std::weak_ptr<AttendedSequence>> sequences_;  // by (stage, microbatch)
-  std::shared_ptr<AttendedSequence::Masks> masks_ = std::make_shared<AttendedSequence::Masks>();
-  std::int64_t step_ = 0;
+  std::vector<std::size_t> ahead_;                                         // forwards_ahead(), if updates may be taken back
+  bool idle_ = true;                                                       // no pass of the next step has run
+  std::set<Key> recomputed_;                                               // those with an R in the order
+  std::map<Key, std::unique_ptr<ParkedActivations>> parked_;               // those that the order offloads
   std::vector<SpanLog::Interval> partner_waits_;  // of the step of a pass that runs, for ranks that share its attention
-  StepResult* result_ = nullptr;                  // of the current step
-  Running* running_ = nullptr;                    // the one whose step is running
-
-  // Losses of the current step, read when it is over.
-  struct NotedLoss {
-    Action action;
-    double share;
-  };
-  std::vector<NotedLoss> noted_;
-  at::Tensor losses_;  // on the host, one per entry of noted_
+  at::Tensor losses_;                             // on the host, of a step on a GPU
 };
 
 }  // namespace panpipe::exec

@@ -5,8 +5,13 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <functional>
+#include <stdexcept>
 
-#include "exec/engine/stage/stage.hpp"
+#include "exec/engine/parameters.hpp"
+#include "exec/engine/run/run.hpp"
+#include "exec/engine/training/synthetic_data.hpp"
+#include "exec/engine/worker.hpp"
 #include "tests/exec/training_fixture.hpp"
 
 namespace panpipe::exec {
@@ -89,6 +94,32 @@ TEST(Evaluation, LossIsTheForwardsLossWithoutDropout) {
     EXPECT_NEAR(lines[1].at("validation_loss").get<double>(), expected, 2e-6 * expected);
     EXPECT_GT(std::abs(lines[1].at("loss").get<double>() - reference.losses()[1]), 1e-4) << "dropout";
   }
+}
+
+// What a failed evaluation had begun is no part of the worker: a step behind it is that of a worker that never evaluated.
+TEST(Evaluation, AFailureLeavesTheWorkerAsItWas) {
+  const Folder folder;
+  const PreparedRun run(quiet(folder.write("s.yaml", small_gpt(1, 1, 2)), 1));
+  const auto transports = make_local_transports(1);
+  const DataSource data = synthetic_data(run.graph(), 7);
+  const auto step_after = [&](const std::function<void(Worker&)>& before) {
+    const SeededParameters parameters(run.graph(), run.layout, {0}, 7);
+    Worker worker(run.graph(), run.plan, run.layout, 0, 0, parameters, data, *transports[0], {.first_sample = 3});
+    before(worker);
+    const double held_out = worker.evaluate(0, data);
+    return std::pair(worker.step(2).loss_sum, held_out);
+  };
+  const auto expected = step_after([](Worker&) {});
+  const auto found = step_after([&](Worker& worker) {
+    EXPECT_THROW(worker.evaluate(1,
+                                 [&](int input, std::int64_t sample) {
+                                   if (sample == 3) throw std::runtime_error("the file ends early");
+                                   return data(input, sample);
+                                 }),
+                 std::runtime_error);
+  });
+  EXPECT_GT(expected.first, 0);
+  EXPECT_EQ(found, expected);
 }
 
 TEST(Evaluation, TrainingDoesNotNotice) {

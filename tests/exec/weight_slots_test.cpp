@@ -120,6 +120,19 @@ TEST_F(WeightSlotsTest, EvaluationsAreThoseOfTheDevice) {
   EXPECT_EQ(seldom[2].at("loss"), host[2].at("loss")) << "training does not notice";
 }
 
+struct SlotsAroundActions : AroundActions {
+  WeightSlots* slots;
+  bool early;
+  SlotsAroundActions(WeightSlots* of, bool ends_early) : slots(of), early(ends_early) {}
+  void before_action(std::size_t index, bool evaluates) override {
+    slots->before_action(index, evaluates);
+    if (early) slots->after_action(index, evaluates);
+  }
+  void after_action(std::size_t index, bool evaluates) override {
+    if (!early) slots->after_action(index, evaluates);
+  }
+};
+
 // The loss of one step of one rank. `early`: a turn ends before its last pass has run.
 double loss_of_step(const PreparedRun& run, bool early) {
   const auto transports = make_local_transports(1);
@@ -134,13 +147,8 @@ double loss_of_step(const PreparedRun& run, bool early) {
   };
   WorkerOptions options;
   options.seed = 7;
-  options.before_action = [&](std::size_t index) {
-    slots.before_action(index);
-    if (early) slots.after_action(index);
-  };
-  options.after_action = [&](std::size_t index) {
-    if (!early) slots.after_action(index);
-  };
+  SlotsAroundActions around(&slots, early);
+  options.around = {&around};
   Worker worker(run.graph(), run.plan, run.layout, 0, 0, parameters, data, *transports[0], options);
   slots.begin_step();
   return worker.step(0).loss_sum;

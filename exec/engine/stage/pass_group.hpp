@@ -97,7 +97,8 @@ class PassGroups {
   bool any() const { return any_; }
   int member(Among among) const { return of(among) != nullptr ? of(among)->member() : 0; }
 
-  // Sets the pass of the next collectives.
+  // The pass of the next collectives.
+  const Action& action() const { return course_.action; }
   void set_action(const Action& action) { course_.action = action; }
   // Appends the waits in take() since the last call.
   void move_waits_to(std::vector<SpanLog::Interval>& waits);

@@ -10,18 +10,13 @@ namespace {
 constexpr int kLargest = 0, kSum = 1, kLabel = 2, kFacts = 3;
 constexpr double kNothing = -1e30;  // below every logit, and finite: zero times it is zero
 
-struct Owned {
-  at::Tensor column;  // of the label in this part; 0 where it stands elsewhere
-  at::Tensor here;    // bool
-};
+}  // namespace
 
-Owned owned(const VocabularyPart& part) {
+OwnedColumns owned(const VocabularyPart& part) {
   const at::Tensor column = part.labels - part.first;
   const at::Tensor here = column.ge(0).logical_and(column.lt(part.columns)).logical_and(part.labels.ne(part.ignored));
   return {column.masked_fill(here.logical_not(), 0), here};
 }
-
-}  // namespace
 
 at::Tensor vocabulary_statistics(const VocabularyPart& part, int shard, int degree) {
   const at::NoGradGuard no_graph;
@@ -36,7 +31,7 @@ at::Tensor vocabulary_statistics(const VocabularyPart& part, int shard, int degr
   const at::Tensor largest = known.amax(1);
   mine.select(0, kLargest).copy_(largest);
   mine.select(0, kSum).copy_((known - largest.unsqueeze(1)).exp().sum(1));
-  const Owned label = owned(part);
+  const OwnedColumns label = owned(part);
   mine.select(0, kLabel).copy_(known.gather(1, label.column.unsqueeze(1)).squeeze(1) * label.here);
   return table;
 }
@@ -57,7 +52,7 @@ at::Tensor vocabulary_gradient(const VocabularyPart& part, const VocabularyLoss&
   const at::NoGradGuard no_graph;
   at::Tensor gradient = (part.logits - whole.largest.unsqueeze(1)).exp_().div_(whole.divisor.unsqueeze(1));
   if (part.columns < gradient.size(1)) gradient.narrow(1, part.columns, gradient.size(1) - part.columns).zero_();
-  const Owned label = owned(part);
+  const OwnedColumns label = owned(part);
   gradient.scatter_add_(1, label.column.unsqueeze(1), -label.here.to(gradient.scalar_type()).unsqueeze(1));
   const at::Tensor counted = part.labels.ne(part.ignored);
   const at::Tensor weight = counted.to(gradient.scalar_type()) * (loss_gradient / counted.sum().clamp_min(1));

@@ -15,6 +15,13 @@ struct VocabularyPart {
   std::int64_t ignored = -100;  // label of rows that do not count
 };
 
+// Where the labels (or other ids) stand in this part.
+struct OwnedColumns {
+  at::Tensor column;  // 0 where it stands elsewhere
+  at::Tensor here;    // bool
+};
+OwnedColumns owned(const VocabularyPart& part);
+
 // Shape (degree, 3, rows). Line `shard` holds each row's largest logit, the sum of exponentials relative to it, and the label's
 // logit; other lines are zero. Sum it over the ranks.
 at::Tensor vocabulary_statistics(const VocabularyPart& part, int shard, int degree);

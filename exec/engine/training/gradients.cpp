@@ -287,12 +287,13 @@ void Gradients::begin_step() {
   }
 }
 
-void Gradients::before_action(std::size_t index) {
-  if (sharded_ != nullptr) return;
+void Gradients::before_action(std::size_t index, bool evaluates) {
+  if (evaluates || sharded_ != nullptr) return;
   for (const std::size_t i : arms_[index]) slots_[i].armed = true;
 }
 
-void Gradients::after_action(std::size_t index) {
+void Gradients::after_action(std::size_t index, bool evaluates) {
+  if (evaluates) return;
   if (sharded_ != nullptr) return sharded_->after_action(plan_.schedule.order[place_.position][index]);
   add_arrived();
   for (const std::size_t i : arms_[index])

@@ -13,6 +13,7 @@
 
 #include "costmodel/plan/plan.hpp"
 #include "costmodel/timeline/timeline.hpp"
+#include "exec/engine/around_actions.hpp"
 #include "exec/engine/measure/span_log.hpp"
 #include "exec/engine/mesh.hpp"
 #include "exec/engine/parameters.hpp"
@@ -31,7 +32,7 @@ double squared_norm(const std::vector<at::Tensor>& gradients);
 class ShardedParameters;
 class WeightSlots;
 
-class Gradients {
+class Gradients : public AroundActions {
  public:
   // Bytes of a bucket: 25 MiB, the default of PyTorch's DistributedDataParallel.
   static constexpr std::int64_t kBucketBytes = std::int64_t{25} << 20;
@@ -42,14 +43,13 @@ class Gradients {
   Gradients(const OperatorGraph& graph, const Plan& plan, const StageLayout& layout, const SeededParameters& parameters,
             Transport& transport, Clock::duration deadline, std::int64_t bucket_bytes = kBucketBytes,
             ShardedParameters* sharded = nullptr, WeightSlots* slots = nullptr);
-  ~Gradients();
+  ~Gradients() override;
   Gradients(const Gradients&) = delete;
   Gradients& operator=(const Gradients&) = delete;
 
   void begin_step();
-  // Called before and after entry `index` of the rank's order.
-  void before_action(std::size_t index);
-  void after_action(std::size_t index);
+  void before_action(std::size_t index, bool evaluates) override;
+  void after_action(std::size_t index, bool evaluates) override;
   // Call it after the last action: starts the remaining reductions, waits for all, and records them on the data lane. of() is
   // complete afterwards.
   void finish(SpanLog& spans);

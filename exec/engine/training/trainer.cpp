@@ -124,36 +124,10 @@ WorkerOptions Trainer::worker_options(const TrainingPosition& start) {
   if (sharded_ && run_.plan.zero >= 3) options.gate = sharded_.get();
   options.versions = versions_.get();
   options.exchange = exchange_of(run_.plan.schedule, run_.experiment.scenario.schedule.options);
-  options.before_action = [this](std::size_t action) {
-    if (slots_) slots_->before_action(action);
-    gradients_.before_action(action);
-  };
-  options.after_action = [this](std::size_t action) {
-    gradients_.after_action(action);
-    if (slots_) slots_->after_action(action);
-  };
-  if (slots_) options.before_evaluated = [this](int stage) { slots_->bring(stage); };
-  options.on_loss = [this](int microbatch, double loss) {
-    if (std::isfinite(loss) || scaler_.dynamic()) return;  // with dynamic scaling the step is skipped
-    if (unchecked_) {                                      // the update may be taken back
-      if (!unchecked_->loss) unchecked_->loss = {microbatch, loss};
-      return;
-    }
-    refuse_loss(microbatch, loss);
-  };
-  if (numbers_)
-    options.update_stands = [this] {
-      const bool stands = update_stands();
-      begin_step();
-      return stands;
-    };
+  if (slots_) options.around.push_back(slots_.get());
+  options.around.push_back(&gradients_);
+  options.finite_losses = !scaler_.dynamic();  // with dynamic scaling the step is skipped
   return options;
-}
-
-void Trainer::refuse_loss(int microbatch, double loss) const {
-  const char* value = std::isnan(loss) ? "nan" : loss > 0 ? "inf" : "-inf";
-  throw NoAnswer(fmt::format("step {}: the loss of microbatch {} is {} (rank {}, replica {})", at_.step + 1, microbatch, value,
-                             transport_.rank(), place_.replica));
 }
 
 void Trainer::make_optimizer() {
@@ -200,15 +174,21 @@ double Trainer::counted_squared_norm() const {
 StepResult Trainer::step(std::int64_t step_index, bool drains) {
   at_.step = step_index;
   if (!numbers_) begin_step();  // else when the last update stands: until then its gradients are kept
-  StepResult result = worker_.run(step_index, drains);
+  StepRun run = worker_.begin(step_index, drains);
+  if (numbers_) {
+    if (unchecked_) worker_.run_ahead(run);
+    if (!update_stands()) worker_.forget_forwards(run);
+    begin_step();
+  }
+  worker_.run(run);
   gradients_.finish(worker_.spans());
-  update(step_index, result);
+  update(run);
   if (drains) {
     const bool before = skipped_before_;
     update_stands();
     notes_.skipped |= std::exchange(skipped_before_, before);
   }
-  worker_.end(result);
+  StepResult result = worker_.end(run);
   ++at_.step;
   at_.samples += static_cast<std::int64_t>(run_.experiment.scenario.degrees.micro) * run_.layout.microbatches * run_.plan.data;
   return result;

@@ -98,7 +98,7 @@ class Trainer {
  private:
   WorkerOptions worker_options(const TrainingPosition& start);
   void make_optimizer();
-  void update(std::int64_t step_index, StepResult& result);
+  void update(StepRun& run);
   double counted_squared_norm() const;
   int own_share(std::size_t i) const;  // this rank's index among those over which ZeRO divides the parameter
   int ranks_of_rows(int root) const;
@@ -109,11 +109,9 @@ class Trainer {
     double scale = 1;
     PostedNumbers::Posted norms{};
     Undo before;
-    std::optional<std::pair<int, double>> loss{};  // microbatch and value, of a forward behind it that is no number
   };
   bool decides() const;
   double clipping_of(double total, double scale, std::int64_t step_index, bool& skipped);
-  [[noreturn]] void refuse_loss(int microbatch, double loss) const;
   std::vector<at::Tensor> changed_by_update() const;
   bool update_stands();
   void begin_step();

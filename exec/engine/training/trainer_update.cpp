@@ -20,24 +20,24 @@
 namespace panpipe::exec {
 
 // Everything after the gradients: what all ranks must decide together, they decide from the same numbers in the same order.
-void Trainer::update(std::int64_t step_index, StepResult& result) {
+void Trainer::update(StepRun& run) {
   const at::NoGradGuard no_graph;
   const TrainingRequest& training = run_.experiment.scenario.training;
   const double scale = scaler_.scale();
   notes_ = {};
   notes_.loss_scale = scale;
   notes_.learning_rate = learning_rate(run_.experiment.scenario.optimizer, training, at_.updates);
-  if (!run_.request.dump_gradients.empty() && step_index + 1 == run_.request.warmup + run_.request.steps)
+  if (!run_.request.dump_gradients.empty() && run.step + 1 == run_.request.warmup + run_.request.steps)
     dump_gradients(*this, scale, run_.request.dump_gradients);
   if (versions_) versions_->advance();
 
   double factor = 1 / scale;
   if (decides() || !run_.request.metrics.empty()) {
-    worker_.read_losses(result);  // which end the run in better words than the norm of what came of them
+    worker_.read_losses(run);  // which end the run in better words than the norm of what came of them
     notes_.squared_norm = counted_squared_norm();
   }
   if (numbers_) {
-    unchecked_.emplace(Unchecked{step_index, scale, numbers_->post({notes_.squared_norm}), Undo(changed_by_update())});
+    unchecked_.emplace(Unchecked{run.step, scale, numbers_->post({notes_.squared_norm}), Undo(changed_by_update())});
   } else if (decides()) {
     std::string mine(sizeof(double), '\0');
     std::memcpy(mine.data(), &notes_.squared_norm, sizeof(double));
@@ -47,7 +47,7 @@ void Trainer::update(std::int64_t step_index, StepResult& result) {
       std::memcpy(&value, part.data(), sizeof(double));
       total += value;
     }
-    factor *= clipping_of(total, scale, step_index, notes_.skipped);
+    factor *= clipping_of(total, scale, run.step, notes_.skipped);
   }
   notes_.squared_norm /= scale * scale;
   if (notes_.skipped || run_.experiment.scenario.optimizer.name == "none") return;
@@ -107,10 +107,7 @@ bool Trainer::update_stands() {
   const double clipping = clipping_of(total, unchecked_->scale, unchecked_->step, skipped_before_);
   const Unchecked last = std::move(*unchecked_);
   unchecked_.reset();
-  if (!skipped_before_ && clipping == 1) {
-    if (last.loss) refuse_loss(last.loss->first, last.loss->second);
-    return true;
-  }
+  if (!skipped_before_ && clipping == 1) return true;
   last.before.restore();
   if (run_.experiment.scenario.optimizer.name == "none") return true;
   optimizer_->set_updates(--at_.updates);

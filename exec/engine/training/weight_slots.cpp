@@ -137,9 +137,10 @@ void WeightSlots::begin_step() {
   for (auto& [root, weight] : weights_) weight.fresh = true;
 }
 
-void WeightSlots::before_action(std::size_t index) {
+void WeightSlots::before_action(std::size_t index, bool evaluates) {
   const int t = turn_of_[index];
   if (t < 0) return;
+  if (evaluates) return bring(turns_[panpipe::at(t)].stage);
   if (!std::exchange(begun_, true))
     for (std::size_t first = 0; first < turns_.size(); ++first)
       if (turns_[first].comes && turns_[first].room_after < 0) fetch(turns_[first].stage, slots_[slot_of_[first]]);
@@ -150,9 +151,9 @@ void WeightSlots::before_action(std::size_t index) {
   open(slot);
 }
 
-void WeightSlots::after_action(std::size_t index) {
+void WeightSlots::after_action(std::size_t index, bool evaluates) {
   const int t = turn_of_[index];
-  if (t < 0 || index != turns_[panpipe::at(t)].last || !turns_[panpipe::at(t)].leaves) return;
+  if (evaluates || t < 0 || index != turns_[panpipe::at(t)].last || !turns_[panpipe::at(t)].leaves) return;
   Slot& slot = slots_[slot_of_[panpipe::at(t)]];
   take_gradients_away(slot.stage);
   leave(slot);
@@ -160,6 +161,7 @@ void WeightSlots::after_action(std::size_t index) {
     if (turns_[next].comes && turns_[next].room_after == t) return fetch(turns_[next].stage, slot);
 }
 
+// For a forward of an evaluation, between steps.
 void WeightSlots::bring(int stage) {
   if (!made_) make_slots();
   Slot& slot = slots_[home_.at(stage)];

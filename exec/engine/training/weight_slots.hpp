@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "costmodel/plan/streamed_weights.hpp"
+#include "exec/engine/around_actions.hpp"
 #include "exec/engine/measure/span_log.hpp"
 #include "exec/engine/parameters.hpp"
 #include "exec/engine/transport/transport.hpp"
@@ -27,7 +28,7 @@ namespace panpipe::exec {
 // Throws InputError for state in the host's memory that the executor does not keep there.
 void check_hosted_state(const Scenario& scenario, const Plan& plan, const OperatorGraph& graph);
 
-class WeightSlots : public ParameterPlacement {
+class WeightSlots : public ParameterPlacement, public AroundActions {
  public:
   // `position`: of the pipeline. References must outlive the object.
   WeightSlots(const OperatorGraph& graph, const Plan& plan, const StageLayout& layout, int position, at::Device device, int rank);
@@ -43,15 +44,12 @@ class WeightSlots : public ParameterPlacement {
   at::Tensor zeros_on_host(const at::Tensor& like) const;  // pinned if copies are asynchronous
 
   void begin_step();
-  // Around entry `index` of the rank's order.
-  void before_action(std::size_t index);
-  void after_action(std::size_t index);
+  void before_action(std::size_t index, bool evaluates) override;
+  void after_action(std::size_t index, bool evaluates) override;
   // A backward made this gradient; it is not used any more by the caller.
   void add_gradient(int root, at::Tensor arrived);
   // Waits until all gradients are on the host. No weights are on the device afterwards.
   void finish(Transport& transport, Clock::duration deadline);
-  // Before a forward of an evaluation, between steps: the weights of this stage are there.
-  void bring(int stage);
   // The masters have new values.
   void updated();
 
@@ -87,6 +85,7 @@ class WeightSlots : public ParameterPlacement {
   };
 
   void make_slots();
+  void bring(int stage);
   void fetch(int stage, Slot& slot);
   void copy_piece(const StageWeights& weights, std::int64_t first, std::int64_t end, const Slot& slot);
   void open(Slot& slot);

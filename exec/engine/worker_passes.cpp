@@ -1,0 +1,265 @@
+// A pass of a rank: its steps, what it reads before the first of them, and what it leaves behind the last.
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/index.hpp"
+#include "exec/engine/mesh.hpp"
+#include "exec/engine/stage/scalar_types.hpp"
+#include "exec/engine/worker.hpp"
+
+namespace panpipe::exec {
+namespace {
+
+bool is_backward(const Action& action) { return action.kind == ActionKind::B || action.kind == ActionKind::I; }
+
+}  // namespace
+
+VocabularyParts* Worker::before_first(const Action& action) const {
+  return action.stage == plan_.schedule.chains.front().front() ? vocabulary_.get() : nullptr;
+}
+VocabularyParts* Worker::behind_last(const Action& action) const {
+  return action.stage == plan_.schedule.chains.front().back() ? vocabulary_.get() : nullptr;
+}
+
+// A stage that runs backwards alone makes its forward in R.
+bool Worker::runs_forward(const Action& action) const {
+  return action.kind == ActionKind::F || (action.kind == ActionKind::R && !layout_.stages[action.stage].runs_forward);
+}
+
+// Microbatches over all steps and replicas.
+std::int64_t Worker::sample_of(const StepRun& run, const Action& action) const {
+  std::int64_t microbatch = layout_.microbatch_of_step(action.stage, action.microbatch);
+  if (!options_.listed.empty())
+    microbatch = options_.listed[panpipe::at(data_index(plan_, replica_) * layout_.microbatches + microbatch)];
+  const std::int64_t step = step_of(run.row, action, run.step);
+  return run.first_sample + (step * layout_.microbatches + microbatch) * plan_.data + data_index(plan_, replica_);
+}
+
+// The slices of a sequence meet in what they attend to, which lives as long as one of them.
+std::shared_ptr<const SequenceSlice> Worker::slice_of(StepRun& run, const Action& action) {
+  if (layout_.splits == 1) return nullptr;
+  std::weak_ptr<AttendedSequence>& known = run.sequences[{action.stage, action.microbatch}];
+  std::shared_ptr<AttendedSequence> sequence = known.lock();
+  if (!sequence) known = sequence = std::make_shared<AttendedSequence>(layout_.splits, run.masks);
+  const AttentionRun exchange{&graph_, &layout_, &transport_, options_.deadline, &spans_, &partner_waits_};
+  const auto slice = std::make_shared<SequenceSlice>(SequenceSlice{action.split, &layout_.cut, std::move(sequence)});
+  if (run.evaluates)
+    run.slices.push_back(slice);
+  else
+    slice->partners = partners_of(options_.exchange, action, exchange, plan_);
+  return slice;
+}
+
+CallContext Worker::context_of(StepRun& run, const Action& action) {
+  const std::int64_t draws = sample_of(run, action) * layout_.splits + std::max<int>(0, action.split);  // of each slice its own
+  CallContext context{options_.seed, draws, options_.autocast, slice_of(run, action)};
+  context.before_reading = &before_reading_;
+  context.evaluates = run.evaluates;
+  if (!run.evaluates) context.versions = options_.versions;  // else the latest
+  context.version = std::max<std::int64_t>(0, step_of(run.row, action, run.step) - 1);
+  if (!options_.lengths.empty()) context.samples = &options_.lengths[panpipe::at(length_of(action))].samples;
+  return context;
+}
+
+Steps Worker::forward(StepRun& run, const Pass& pass) {
+  const Action& action = pass.action;
+  SegmentedStage& stage = stage_of(action);
+  const StageRange& range = layout_.stages[action.stage];
+  const CallContext context = context_of(run, action);
+  const int slice = layout_.slice_index(action);
+  const auto take = [values = pass.values] { return std::move(*values); };
+  const auto give = [values = pass.values](Values made) { *values = std::move(made); };
+  if (run.evaluates) return stage.evaluate(slice, context, take, give);
+  const bool whole = plan_.stages[action.stage].recompute == Recompute::Full && !range.by_blocks;
+  const bool drops = whole || recomputed_.count(key_of(action)) > 0 || !range.runs_backward;
+  return stage.forward(slice, context, drops && action.kind == ActionKind::F, take, give);
+}
+
+Worker::Pass Worker::prepare(StepRun& run, const Action& action) {
+  Pass pass{.action = action};
+  const int slice = layout_.slice_index(action);
+  switch (action.kind) {
+    case ActionKind::F:
+      pass.steps = forward(run, pass);
+      break;
+    case ActionKind::B:
+    case ActionKind::I:
+      pass.steps = stage_of(action).backward(
+          action.kind, slice, [values = pass.values] { return std::move(*values); },
+          [values = pass.values](Values made) { *values = std::move(made); });
+      break;
+    case ActionKind::W:
+      pass.steps = stage_of(action).weight_gradient(slice);
+      break;
+    case ActionKind::R:
+      pass.steps = runs_forward(action) ? forward(run, pass) : stage_of(action).recompute(slice);
+      break;
+    case ActionKind::Offload:
+    case ActionKind::Reload:
+      pass.steps = {[this, action] { copy(action); }};
+      break;
+    case ActionKind::E:
+    case ActionKind::S:
+    case ActionKind::T:
+    case ActionKind::G:
+      pass.steps = {[this, action, values = pass.values] {
+        vocabulary_->run(action, values->empty() ? at::Tensor() : values->front(), options_.loss_scale);
+      }};
+      break;
+    default:
+      break;  // sends and receives follow from the data
+  }
+  return pass;
+}
+
+// The part that a pass reads of an input of the whole sequence: a slice of it, or the tokens of a context-parallel rank.
+at::Tensor Worker::own_part(int graph_tensor, const at::Tensor& whole, int slice) const {
+  const int dimension = layout_.cut.empty() ? -1 : layout_.cut[graph_tensor];
+  if (dimension < 0) return whole;
+  if (share_.degree > 1) return share_.part(whole, dimension);
+  const std::int64_t length = whole.size(dimension) / layout_.splits;
+  return whole.narrow(dimension, length * slice, length).contiguous();
+}
+
+void Worker::take_data(const StepRun& run, const Action& action, Values& values) {
+  const std::vector<int>& inputs = stage_of(action).inputs();
+  for (const int input : layout_.stages[action.stage].data) {
+    const Shape shape = layout_.cut.empty() ? graph_of(action).tensors[input].shape : Shape{};
+    const at::Tensor whole = first_part((*run.data)(input, sample_of(run, action)), shape).contiguous();
+    values[position_in(inputs, input)] = feed_.on_device(own_part(input, whole, action.split));
+  }
+}
+
+// Waiting for what a pass reads of other ranks is not its time.
+void Worker::begin_pass(StepRun& run, Pass& pass) {
+  const Action& action = pass.action;
+  Values& values = *pass.values;
+  if (runs_forward(action)) {
+    const std::vector<int>& inputs = stage_of(action).inputs();
+    values = messages_.take(action, inputs, false);
+    if (VocabularyParts* parts = before_first(action))
+      values[position_in(inputs, parts->tensors().embedded)] = parts->embedded(action.microbatch);
+    pass.started = spans_.now();
+    return take_data(run, action, values);
+  }
+  if (is_backward(action)) {
+    const std::vector<int>& outputs = stage_of(action).outputs();
+    values = messages_.take(action, outputs, true);
+    if (VocabularyParts* parts = behind_last(action))
+      values[position_in(outputs, parts->tensors().hidden)] = parts->hidden_gradient(action.microbatch);
+    pass.started = spans_.now();
+    if (!layout_.stages[action.stage].has_loss) return;
+    const Tensor& loss = graph_.tensors[graph_.loss];
+    const double share = options_.loss_scale * loss_share(run, action);
+    values[position_in(outputs, graph_.loss)] =
+        at::full(loss.shape, share / (static_cast<double>(layout_.microbatches) * plan_.data),
+                 at::TensorOptions(scalar_type(loss.dtype)).device(options_.device));
+    return;
+  }
+  pass.started = spans_.now();
+  if (!action.is_vocabulary()) return;
+  if (const int input = vocabulary_->input_of(action.kind); input >= 0)
+    values = {feed_.on_device((*run.data)(input, sample_of(run, action)))};
+}
+
+void Worker::end_pass(StepRun& run, Pass& pass) {
+  const Action& action = pass.action;
+  const Values values = std::move(*pass.values);
+  if (is_backward(action)) {
+    const std::vector<int>& inputs = stage_of(action).inputs();
+    messages_.give(action, inputs, values, true);
+    if (VocabularyParts* parts = before_first(action))
+      parts->give_embedding_gradient(action.microbatch, values[position_in(inputs, parts->tensors().embedded)]);
+  }
+  if (action.is_vocabulary()) vocabulary_->move_waits_to(pass.waits);
+  if (action.kind != ActionKind::F) return;
+  const std::vector<int>& outputs = stage_of(action).outputs();
+  const StageRange& range = layout_.stages[action.stage];
+  messages_.give(action, outputs, values, false, run.evaluates);
+  if (!range.runs_backward) stage_of(action).forget(layout_.slice_index(action));  // another stage runs it
+  if (VocabularyParts* parts = behind_last(action))
+    parts->give_hidden(action.microbatch, values[position_in(outputs, parts->tensors().hidden)]);
+  if (range.has_loss) note_loss(run, action, loss_share(run, action), values[position_in(outputs, graph_.loss)]);
+}
+
+void Worker::copy(const Action& action) {
+  ParkedActivations& parked = *parked_.at(key_of(action));
+  SpanLog::Moment start{Clock::now(), {}}, end;
+  CopyNote note = action.kind == ActionKind::Offload ? parked.offload() : parked.reload();
+  Span span;
+  span.device = transport_.rank();
+  span.lane = Lane::Copy;
+  span.action = layout_.in_own_step(action);
+  span.bytes = Bytes(note.bytes);
+  end.host = Clock::now();
+  if (note.end) {
+    start.mark = DeviceMark(std::move(*note.start));
+    end.mark = DeviceMark(std::move(*note.end));
+  }
+  spans_.note(std::move(span), start, {end});
+}
+
+// The weight of a pass's loss in the mean over a microbatch's labels: its share of the labels that count. Of microbatches of
+// unequal length each token of the step counts alike.
+double Worker::loss_share(const StepRun& run, const Action& action) const {
+  if (layout_.cut.empty()) return options_.lengths.empty() ? 1 : options_.lengths[panpipe::at(length_of(action))].loss_weight;
+  constexpr std::int64_t kIgnoredLabel = -100;  // PyTorch's default ignore_index
+  const auto even = 1.0 / (layout_.splits * share_.degree);
+  if (labels_ < 0) return even;
+  const at::Tensor counted = (*run.data)(labels_, sample_of(run, action)).ne(kIgnoredLabel);
+  const auto all = counted.sum().item<std::int64_t>();
+  if (all == 0) return even;
+  const auto own = own_part(labels_, counted, action.split).sum().item<std::int64_t>();
+  return static_cast<double>(own) / static_cast<double>(all);
+}
+
+void Worker::note_loss(StepRun& run, const Action& action, double share, const at::Tensor& value) {
+  if (share == 0) return;  // a slice without a label that counts: the mean over none of them is no number
+  // A host on its own reads it at once; it would wait for a GPU, in every microbatch.
+  if (options_.device.is_cpu()) return report_loss(run, action, share, value.item<double>());
+  if (!losses_.defined()) {
+    const std::int64_t most = std::ssize(plan_.schedule.order[panpipe::at(position_)]) * layout_.steps_under_way;
+    losses_ = at::empty({most}, at::TensorOptions(value.scalar_type()).pinned_memory(true));
+  }
+  losses_[std::ssize(run.noted)].copy_(value, /*non_blocking=*/true);
+  run.noted.push_back({action, share});
+}
+
+void Worker::take_vocabulary_losses(StepRun& run) {
+  if (!vocabulary_) return;
+  for (const auto& [action, loss] : vocabulary_->take_losses()) note_loss(run, action, 1, loss);
+}
+
+void Worker::report_loss(StepRun& run, const Action& action, double share, double value) {
+  double loss = value;
+  if (!run.evaluates) {
+    loss = fault_.loss(to_text(layout_.in_own_step(action)), step_of(run.row, action, run.step), value);
+    if (options_.finite_losses && !std::isfinite(loss)) {
+      const int microbatch = layout_.microbatch_of_step(action.stage, action.microbatch);
+      if (!run.provisional) refuse_loss(run, microbatch, loss);
+      if (!run.refused) run.refused = {microbatch, loss};  // the update may be taken back
+    }
+  }
+  if (groups_.member(Among::Tensor) == 0) run.result.loss_sum += share * loss;
+}
+
+void Worker::refuse_loss(const StepRun& run, int microbatch, double loss) const {
+  const char* value = std::isnan(loss) ? "nan" : loss > 0 ? "inf" : "-inf";
+  throw NoAnswer(fmt::format("step {}: the loss of microbatch {} is {} (rank {}, replica {})", run.step + 1, microbatch, value,
+                             transport_.rank(), replica_));
+}
+
+void Worker::read_losses(StepRun& run) {
+  if (!run.noted.empty()) transport_.settle(options_.device, options_.deadline, "the losses of the step");
+  for (std::size_t i = 0; i < run.noted.size(); ++i)
+    report_loss(run, run.noted[i].action, run.noted[i].share, losses_[static_cast<std::int64_t>(i)].item<double>());
+  run.noted.clear();
+}
+
+}  // namespace panpipe::exec
