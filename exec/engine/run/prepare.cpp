@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "costmodel/cost/matrix_optimizer.hpp"
 #include "costmodel/plan/plan_features.hpp"
+#include "costmodel/scenario/at_key.hpp"
 #include "costmodel/scenario/check_together.hpp"
 #include "costmodel/workload/model_config.hpp"
 #include "exec/engine/context/context_graph.hpp"
@@ -26,22 +27,10 @@ namespace {
 // The graph of one slice, if the schedule cuts sequences.
 std::optional<SliceGraph> sliced(const Experiment& experiment, const Schedule& schedule) {
   if (schedule.splits == 1) return std::nullopt;
-  const Scenario& scenario = experiment.scenario;
-  try {
+  return at_key(experiment.scenario, "schedule", [&] {
     check_slice_order(schedule);
-    return slice_graph(scenario.workload, experiment.workload.shape, *experiment.workload.graph, schedule.splits);
-  } catch (const InputError& error) {
-    throw placed(error, scenario, "schedule");
-  }
-}
-
-// The graph of a context-parallel rank.
-SliceGraph shared(const Experiment& experiment, const OperatorGraph& whole) {
-  try {
-    return context_graph(*experiment.workload.graph, whole);
-  } catch (const InputError& error) {
-    throw placed(error, experiment.scenario, "parallel.context");
-  }
+    return slice_graph(experiment.scenario.workload, experiment.workload.shape, *experiment.workload.graph, schedule.splits);
+  });
 }
 
 Workload of_whole_sequences(const Scenario& scenario) {
@@ -114,11 +103,7 @@ void check_exchange(const PreparedRun& run) {
                   [](const StagePlan& stage) { return stage.recompute == Recompute::Selective; }))
     throw fault_at(scenario, "recompute", "the executor exchanges no attention of passes that are recomputed selectively",
                    remedy);
-  try {
-    check_shares_attention(run.graph());
-  } catch (const InputError& error) {
-    throw placed(error, scenario, "schedule");
-  }
+  at_key(scenario, "schedule", [&] { check_shares_attention(run.graph()); });
 }
 
 void check_rolling(const Scenario& scenario, const Plan& plan) {
@@ -141,17 +126,6 @@ void divide_parameters(PreparedRun& run) {
         "run with parallel.zero 2, or with precision fp32, or export the model in two bytes");
   if (run.plan.zero >= 3) lay_out_gathers(run.graph(), run.plan, run.layout);
   run.shards = make_shard_layout(run.graph(), run.plan, run.layout, is_mixed(scenario.precision), Gradients::kBucketBytes);
-}
-
-// Of a vocabulary that is cut over the stages each rank holds its rows.
-void lay_out_vocabulary(PreparedRun& run) {
-  const Scenario& scenario = run.experiment.scenario;
-  if (run.plan.schedule.vocabulary_barriers == 0) return;
-  try {
-    cut_vocabulary(*run.experiment.workload.graph, run.plan, run.layout);
-  } catch (const InputError& error) {
-    throw placed(error, scenario, "schedule");
-  }
 }
 
 }  // namespace
@@ -177,17 +151,14 @@ PreparedRun::PreparedRun(RunRequest asked)
   (void)microbatch_lengths(experiment, plan);  // or throws
   if (plan.context > 1) {
     whole = of_whole_sequences(scenario);
-    slices = shared(experiment, *whole->graph);
+    slices = at_key(scenario, "parallel.context", [&] { return context_graph(*experiment.workload.graph, *whole->graph); });
   } else {
     slices = sliced(experiment, plan.schedule);
   }
   layout = make_stage_layout(graph(), plan, slices ? slices->cut : std::vector<int>{});
-  lay_out_vocabulary(*this);
-  try {
-    choose_recomputed(graph(), plan, scenario.recompute_scope, layout);
-  } catch (const InputError& error) {
-    throw placed(error, scenario, "recompute.modules");
-  }
+  if (plan.schedule.vocabulary_barriers > 0)
+    at_key(scenario, "schedule", [&] { cut_vocabulary(*experiment.workload.graph, plan, layout); });
+  at_key(scenario, "recompute.modules", [&] { choose_recomputed(graph(), plan, scenario.recompute_scope, layout); });
   check_exchange(*this);
   divide_parameters(*this);
   weights = published_weights(scenario, whole_graph());

@@ -15,6 +15,7 @@
 #include <optional>
 
 #include "base/error.hpp"
+#include "costmodel/scenario/at_key.hpp"
 #include "costmodel/workload/input_limits.hpp"
 #include "exec/engine/checkpoint/safetensors.hpp"
 #include "exec/engine/stage/scalar_types.hpp"
@@ -146,22 +147,16 @@ SampleFile token_file(const PreparedRun& run, const std::string& path, const cha
   const TokenInputs inputs = token_inputs(run, key);
   const Tensor& tokens = run.whole_graph().tensors[inputs.tokens];
   const std::int64_t sequence = tokens.shape[1];
-  std::shared_ptr<TokenFile> file;
-  try {
-    file =
-        std::make_shared<TokenFile>(path, scenario.data.width, sequence, integer_ranges(run.whole_graph())[inputs.tokens].limit);
-  } catch (const InputError& error) {
-    throw placed(error, scenario, key);
-  }
+  const std::int64_t vocabulary = integer_ranges(run.whole_graph())[inputs.tokens].limit;
+  const auto file =
+      at_key(scenario, key, [&] { return std::make_shared<TokenFile>(path, scenario.data.width, sequence, vocabulary); });
   return {file->samples(), [&run, file, inputs, sequence, key](int input, const std::vector<std::int64_t>& wanted) {
             const at::Tensor ids = at::empty({std::ssize(wanted), sequence}, at::TensorOptions().dtype(at::kLong));
             auto* to = ids.data_ptr<std::int64_t>();
-            try {
+            at_key(run.experiment.scenario, key, [&] {
               for (std::size_t row = 0; row < wanted.size(); ++row)
                 file->read(wanted[row], input == inputs.labels ? 1 : 0, to + static_cast<std::int64_t>(row) * sequence);
-            } catch (const InputError& error) {
-              throw placed(error, run.experiment.scenario, key);
-            }
+            });
             return ids.to(scalar_type(run.whole_graph().tensors[input].dtype));
           }};
 }
