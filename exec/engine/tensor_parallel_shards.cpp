@@ -74,7 +74,17 @@ at::Tensor shard_of(const Tensor& parameter, const at::Tensor& whole, int device
   return shard_of_width(parameter, experts, shard % degrees.expert_tensor_group(), degrees.expert_tensor_group()).contiguous();
 }
 
-at::Tensor whole_of(const Tensor& parameter, const std::vector<at::Tensor>& shards) {
+at::Tensor whole_of(const Tensor& parameter, const std::vector<at::Tensor>& pieces) {
+  std::vector<at::Tensor> shards, row;
+  std::int64_t elements = 0;
+  for (const at::Tensor& piece : pieces) {
+    row.push_back(piece.reshape({-1}));
+    elements += piece.numel();
+    if (elements < parameter.elements()) continue;
+    shards.push_back((row.size() == 1 ? row.front() : at::cat(row)).view(parameter.shape));
+    row.clear();
+    elements = 0;
+  }
   if (!parameter.experts) return whole_width(parameter, shards);
   const auto parts = static_cast<std::size_t>(parameter.full_shape[0] / parameter.shape[0]), width = shards.size() / parts;
   std::vector<at::Tensor> experts;

@@ -25,8 +25,8 @@ Among among_replicas(const Tensor& parameter);
 
 // A device's part of `whole`: its experts, and its rows (or columns) of each block, with zeros for a padded vocabulary.
 at::Tensor shard_of(const Tensor& parameter, const at::Tensor& whole, int device, const Degrees& degrees);
-// `shards`: from first_holders(), in that order. Padding is removed.
-at::Tensor whole_of(const Tensor& parameter, const std::vector<at::Tensor>& shards);
+// `pieces`: the shards of first_holders(), in that order, each whole or in consecutive flat pieces. Padding is removed.
+at::Tensor whole_of(const Tensor& parameter, const std::vector<at::Tensor>& pieces);
 
 // One device per distinct shard, ascending; {0} for a parameter that every device holds whole.
 std::vector<int> first_holders(const Tensor& parameter, const Degrees& degrees);

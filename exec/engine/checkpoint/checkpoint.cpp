@@ -54,42 +54,16 @@ Manifest manifest_of(const Trainer& trainer, const std::vector<json>& shares) {
 }  // namespace
 
 std::string write_checkpoint(const Trainer& trainer, const std::string& directory, int keep, std::int64_t last) {
-  Transport& transport = trainer.transport();
-  const Clock::duration deadline = disk_deadline(trainer.run());
   const std::int64_t step = trainer.position().step;
   const fs::path folder = fs::path(directory) / checkpoint_name(step), part = fs::path(directory) / unfinished_name(step);
-  const bool first = transport.rank() == 0;
-  const std::string what = "writing the checkpoint " + folder.string();
-  check_finite(trainer, what);
-  try {
-    together<MachineError>(transport, deadline, what, [&]() -> json {
-      if (!first) return {};
-      std::error_code fault;
-      fs::remove_all(part, fault);
-      fs::create_directories(part, fault);
-      if (fault) throw MachineError(fmt::format("cannot make {}: {}", part.string(), fault.message()));
-      return {};
-    });
-    const std::vector<json> shares =
-        together<MachineError>(transport, deadline, what, [&] { return write_share(trainer, parts_of(trainer), part); });
-    together<MachineError>(transport, deadline, what, [&]() -> json {
-      if (!first) return {};
-      write_text_file(part / "manifest.json", to_json(manifest_of(trainer, shares)));
-      flush_folder(part);
-      // Later ones than this run's last are of a run that was left. They are renamed, so a kill in between loses nothing.
-      set_aside_later(directory, last);
-      std::error_code fault;
-      fs::rename(part, folder, fault);
-      if (fault) throw MachineError(fmt::format("cannot rename {}: {}", part.string(), fault.message()));
-      flush_folder(directory);
-      return {};
-    });
-  } catch (const MachineError&) {
-    std::error_code ignored;
-    if (first) fs::remove_all(part, ignored);
-    throw;
-  }
-  if (first && keep > 0) {
+  write_folder(trainer, "writing the checkpoint " + folder.string(), parts_of(trainer), part, folder,
+               [&](const std::vector<json>& shares) {
+                 write_text_file(part / "manifest.json", to_json(manifest_of(trainer, shares)));
+                 // Later ones than this run's last are of a run that was left. They are renamed, so a kill in between loses
+                 // nothing.
+                 set_aside_later(directory, last);
+               });
+  if (trainer.transport().rank() == 0 && keep > 0) {
     const std::vector<fs::path> all = checkpoints_in(directory);
     std::error_code ignored;
     for (std::size_t i = static_cast<std::size_t>(keep); i < all.size(); ++i) fs::remove_all(all[i], ignored);

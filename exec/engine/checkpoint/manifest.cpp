@@ -2,10 +2,8 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sha256.h>
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -14,6 +12,7 @@
 #include <string_view>
 
 #include "base/error.hpp"
+#include "base/files/file_hash.hpp"
 #include "base/files/input_registry.hpp"
 #include "base/input/json_input.hpp"
 #include "base/input/reader.hpp"
@@ -21,6 +20,12 @@
 #include "exec/engine/tensor_parallel_shards.hpp"
 
 namespace panpipe::exec {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainingPosition, step, samples, updates, loss_scale, good_steps)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WrittenFile, name, bytes, sha256)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Manifest, model, fingerprint, optimizer, precision, seed, shuffle, ranks, data, position,
+                                   files, tensors)
+
 namespace {
 
 using nlohmann::json;
@@ -42,35 +47,6 @@ std::map<std::string, std::vector<std::int64_t>> kept_by(const OperatorGraph& gr
   return kept;
 }
 
-std::string first_few(const std::vector<std::string>& names) {
-  constexpr std::size_t kMost = 3;
-  std::vector<std::string> shown(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min(kMost, names.size())));
-  std::string text = fmt::format("{}", fmt::join(shown, ", "));
-  if (names.size() > kMost) text += fmt::format(" and {} more", names.size() - kMost);
-  return text;
-}
-
-Manifest from_json(const json& root) {
-  Manifest manifest;
-  manifest.model = root.at("model");
-  manifest.fingerprint = root.at("fingerprint");
-  manifest.optimizer = root.at("optimizer");
-  manifest.precision = root.at("precision");
-  manifest.seed = root.at("seed");
-  manifest.shuffle = root.at("shuffle");
-  manifest.ranks = root.at("ranks");
-  manifest.data = root.at("data");
-  const json& position = root.at("position");
-  manifest.position.step = position.at("step");
-  manifest.position.samples = position.at("samples");
-  manifest.position.updates = position.at("updates");
-  manifest.position.loss_scale = position.at("loss_scale");
-  manifest.position.good_steps = position.at("good_steps");
-  for (const json& file : root.at("files")) manifest.files.push_back({file.at("name"), file.at("bytes"), file.at("sha256")});
-  for (const auto& [name, file] : root.at("tensors").items()) manifest.tensors.emplace(name, file.get<std::string>());
-  return manifest;
-}
-
 // Negative counts, files outside the folder, tensors of files that are not listed.
 void check_values(const Manifest& manifest, const std::string& folder) {
   const TrainingPosition& at = manifest.position;
@@ -89,35 +65,23 @@ void check_values(const Manifest& manifest, const std::string& folder) {
 
 }  // namespace
 
+std::string first_few(const std::vector<std::string>& names) {
+  constexpr std::size_t kMost = 3;
+  const auto end = names.begin() + static_cast<std::ptrdiff_t>(std::min(kMost, names.size()));
+  const std::string text = fmt::format("{}", fmt::join(names.begin(), end, ", "));
+  return names.size() > kMost ? text + fmt::format(" and {} more", names.size() - kMost) : text;
+}
+
 std::string fingerprint_of(const OperatorGraph& graph) {
   std::string text;
   for (const auto& [name, shape] : kept_by(graph)) text += fmt::format("{} {}\n", name, fmt::join(shape, ","));
-  std::array<char, SHA256_DIGEST_STRING_LENGTH> digest{};
-  SHA256Data(reinterpret_cast<const std::uint8_t*>(text.data()), text.size(), digest.data());
-  return digest.data();
+  return sha256_of(text);
 }
 
 std::string to_json(const Manifest& manifest) {
-  json root;
+  json root = manifest;
   root["schema"] = kSchema;
   root["version"] = kCheckpointVersion;
-  root["model"] = manifest.model;
-  root["fingerprint"] = manifest.fingerprint;
-  root["optimizer"] = manifest.optimizer;
-  root["precision"] = manifest.precision;
-  root["seed"] = manifest.seed;
-  root["shuffle"] = manifest.shuffle;
-  root["ranks"] = manifest.ranks;
-  root["data"] = manifest.data;
-  root["position"] = {{"step", manifest.position.step},
-                      {"samples", manifest.position.samples},
-                      {"updates", manifest.position.updates},
-                      {"loss_scale", manifest.position.loss_scale},
-                      {"good_steps", manifest.position.good_steps}};
-  root["files"] = json::array();
-  for (const WrittenFile& file : manifest.files)
-    root["files"].push_back({{"name", file.name}, {"bytes", file.bytes}, {"sha256", file.sha256}});
-  root["tensors"] = manifest.tensors;
   return root.dump(1) + "\n";
 }
 
@@ -141,7 +105,7 @@ Manifest read_manifest(const std::string& folder) {
     refuse(folder, fmt::format("it has format {}; this version of panpipe reads format {}", version.dump(), kCheckpointVersion));
   Manifest manifest;
   try {
-    manifest = from_json(root);
+    manifest = root.get<Manifest>();
   } catch (const json::exception&) {
     refuse(folder, "manifest.json lacks a value or has one of another kind");
   }

@@ -1,7 +1,6 @@
 #include "exec/engine/checkpoint/state_files.hpp"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/isfinite.h>
 #include <fcntl.h>
@@ -32,13 +31,6 @@ Clock::duration disk_deadline(const PreparedRun& run) {
   return std::max<Clock::duration>(kDiskDeadline, deadline_of(run.request));
 }
 
-void flush_folder(const fs::path& folder) {
-  const int file = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (file < 0) return;
-  ::fsync(file);
-  ::close(file);
-}
-
 void write_text_file(const fs::path& path, const std::string& text) {
   const auto fail = [&] { throw MachineError(fmt::format("cannot write {}: {}", path.string(), std::strerror(errno))); };
   const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
@@ -48,6 +40,16 @@ void write_text_file(const fs::path& path, const std::string& text) {
   ::close(file);
   errno = reason;
   if (!whole) fail();
+}
+
+namespace {
+
+// Best effort: some file systems do not support it.
+void flush_folder(const fs::path& folder) {
+  const int file = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (file < 0) return;
+  ::fsync(file);
+  ::close(file);
 }
 
 void check_finite(const Trainer& trainer, const std::string& what) {
@@ -63,8 +65,6 @@ void check_finite(const Trainer& trainer, const std::string& what) {
     return {};
   });
 }
-
-namespace {
 
 at::Tensor on_host(const at::Tensor& value) { return value.detach().to(at::kCPU).contiguous(); }
 
@@ -115,7 +115,7 @@ class ShardGather {
       parts.push_back(one ? std::move(one->value) : on_host(entry.value));
     }
     for (const PendingPtr& one : asked) one->wait(deadline_, kWhat);
-    return whole_of(*entry.parameter, entry.lengths.empty() ? parts : joined(entry, parts));
+    return whole_of(*entry.parameter, parts);
   }
   // The file could not be written: nobody needs to wait for being asked.
   void stop() {
@@ -159,21 +159,6 @@ class ShardGather {
     }
     return found;
   }
-  // The shards, each from its members' parts.
-  static std::vector<at::Tensor> joined(const NamedState& entry, const std::vector<at::Tensor>& parts) {
-    std::vector<at::Tensor> shards, row;
-    std::int64_t elements = 0;
-    for (const at::Tensor& part : parts) {
-      row.push_back(part);
-      elements += part.numel();
-      if (elements < entry.parameter->elements()) continue;
-      shards.push_back(at::cat(row).view(entry.parameter->shape));
-      row.clear();
-      elements = 0;
-    }
-    return shards;
-  }
-
   // For an entry that is divided over a shard group, the first device of the position, because the first group writes.
   int first_device(const NamedState& entry) const {
     return entry.lengths.empty() ? here_ - here_ % devices_that_share(*entry.parameter, plan_) : 0;
@@ -219,8 +204,6 @@ json write_part(const StatePart& part, ShardGather& gather, const fs::path& fold
   return {{"name", written.name}, {"bytes", written.bytes}, {"sha256", written.sha256}};
 }
 
-}  // namespace
-
 json write_share(const Trainer& trainer, const std::vector<StatePart>& parts, const fs::path& folder) {
   json files = json::array(), tensors = json::object();
   ShardGather gather(trainer, parts);
@@ -234,6 +217,43 @@ json write_share(const Trainer& trainer, const std::vector<StatePart>& parts, co
     throw;
   }
   return {{"files", std::move(files)}, {"tensors", std::move(tensors)}};
+}
+
+}  // namespace
+
+void write_folder(const Trainer& trainer, const std::string& what, const std::vector<StatePart>& parts,
+                  const fs::path& unfinished, const fs::path& folder,
+                  const std::function<void(const std::vector<json>& shares)>& finish) {
+  check_finite(trainer, what);
+  const bool first = trainer.transport().rank() == 0;
+  const auto all = [&](auto work) {
+    return together<MachineError>(trainer.transport(), disk_deadline(trainer.run()), what, work);
+  };
+  try {
+    all([&]() -> json {
+      if (!first) return {};
+      std::error_code fault;
+      fs::remove_all(unfinished, fault);
+      fs::create_directories(unfinished, fault);
+      if (fault) throw MachineError(fmt::format("cannot make {}: {}", unfinished.string(), fault.message()));
+      return {};
+    });
+    const std::vector<json> shares = all([&] { return write_share(trainer, parts, unfinished); });
+    all([&]() -> json {
+      if (!first) return {};
+      finish(shares);
+      flush_folder(unfinished);
+      std::error_code fault;
+      fs::rename(unfinished, folder, fault);
+      if (fault) throw MachineError(fmt::format("cannot rename {}: {}", unfinished.string(), fault.message()));
+      flush_folder(folder.parent_path());
+      return {};
+    });
+  } catch (const MachineError&) {
+    std::error_code ignored;
+    if (first) fs::remove_all(unfinished, ignored);
+    throw;
+  }
 }
 
 }  // namespace panpipe::exec

@@ -21,9 +21,6 @@ namespace panpipe::exec {
 // neither computes nor sends. A dead rank is still noticed at once.
 Clock::duration disk_deadline(const PreparedRun& run);
 
-// Best effort: some file systems do not support it.
-void flush_folder(const std::filesystem::path& folder);
-
 // Writes and flushes a small file. Throws MachineError with the reason.
 void write_text_file(const std::filesystem::path& path, const std::string& text);
 
@@ -54,10 +51,6 @@ std::vector<nlohmann::json> together(Transport& transport, Clock::duration deadl
   return results;
 }
 
-// Call it on every rank before it writes a trainer's state, with what will be written. Throws NoAnswer if an update made a
-// parameter infinite or not a number.
-void check_finite(const Trainer& trainer, const std::string& what);
-
 // The first tag of gathers. Messages of passes and gradients use lower tags, which count within one step.
 constexpr std::uint32_t kGatherTag = 0xC0000000U;
 
@@ -69,8 +62,12 @@ struct StatePart {
   std::function<StoredForm(const NamedState&)> form;  // the form of each entry in the file
 };
 
-// Call it on every rank. Returns what this rank wrote: {"files": [{"name", "bytes", "sha256"}], "tensors": {name in the file:
-// file}}. Throws MachineError with the reason.
-nlohmann::json write_share(const Trainer& trainer, const std::vector<StatePart>& parts, const std::filesystem::path& folder);
+// Call it on every rank: writes their shares into `unfinished`, which is renamed to `folder`, so that this is complete or absent.
+// `what` is being done, for messages. `finish`: on rank 0 before that, with what each rank wrote: {"files": [{"name", "bytes",
+// "sha256"}], "tensors": {name in the file: file}}. On failure every rank throws MachineError with the failing rank and the
+// reason, and `unfinished` is removed. NoAnswer instead if an update made a parameter infinite or not a number.
+void write_folder(const Trainer& trainer, const std::string& what, const std::vector<StatePart>& parts,
+                  const std::filesystem::path& unfinished, const std::filesystem::path& folder,
+                  const std::function<void(const std::vector<nlohmann::json>& shares)>& finish);
 
 }  // namespace panpipe::exec

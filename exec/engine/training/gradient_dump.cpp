@@ -1,6 +1,5 @@
 #include "exec/engine/training/gradient_dump.hpp"
 
-#include <ATen/ops/cat.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -34,7 +33,6 @@ void dump_gradients(const Trainer& trainer, double loss_scale, const std::string
     if (gradients.counts(i))
       mine[gradients.roots()[i]] = gradients.of(i).detach().to(at::kCPU, at::kFloat).div(loss_scale).contiguous();
   std::vector<PendingPtr> sends;
-  std::map<int, std::size_t> shards_of;
   std::map<int, std::vector<PendingPtr>> receives;  // one per shard and part of it, null for rank 0's own
   for (const auto& [root, positions] : holders_of(graph, run.layout, run.plan)) {
     const Tensor& parameter = graph.tensors[root];
@@ -45,7 +43,6 @@ void dump_gradients(const Trainer& trainer, double loss_scale, const std::string
     for (const int position : run.layout.vocabulary.count(root) > 0 ? positions : std::vector{positions.front()})
       for (const int device : first_holders(parameter, run.plan))
         from_devices.push_back(position * run.plan.devices_of_rank() + device);
-    shards_of[root] = from_devices.size();
     for (const int device : from_devices) {
       for (std::size_t member = 0; member < std::max<std::size_t>(1, lengths.size()); ++member) {
         const int from = device + static_cast<int>(member) * run.plan.tensor;
@@ -58,17 +55,12 @@ void dump_gradients(const Trainer& trainer, double loss_scale, const std::string
     }
   }
   for (auto& [root, pending] : receives) {
-    const Tensor& parameter = graph.tensors[root];
-    const std::size_t parts = pending.size() / shards_of.at(root);  // of a shard
-    std::vector<at::Tensor> shards, row;
+    std::vector<at::Tensor> pieces;
     for (const PendingPtr& one : pending) {
       if (one) one->wait(deadline, "the gradients to be written");
-      row.push_back((one ? one->value : mine.at(root)).reshape({-1}));
-      if (row.size() < parts) continue;
-      shards.push_back(at::cat(row).view(parameter.shape));
-      row.clear();
+      pieces.push_back(one ? one->value : mine.at(root));
     }
-    mine[root] = whole_of(parameter, shards);
+    mine[root] = whole_of(graph.tensors[root], pieces);
   }
   for (const PendingPtr& send : sends) send->wait(deadline, "the gradients to be written");
   if (transport.rank() != 0) return;

@@ -22,9 +22,6 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
-constexpr const char* kOnlyFile = "model.safetensors";
-constexpr const char* kIndexFile = "model.safetensors.index.json";
-
 ordered_json json_of(const panpipe::Node& node) {
   if (node.kind == NodeKind::Map) {
     ordered_json map = ordered_json::object();
@@ -125,8 +122,8 @@ void write_index(const fs::path& folder, const std::vector<json>& shares) {
     }
     for (const auto& [tensor, file] : share.at("tensors").items()) map[tensor] = file;
   }
-  if (files.size() == 1) return fs::rename(folder / files.front(), folder / kOnlyFile);
-  write_text_file(folder / kIndexFile, ordered_json{{"metadata", {{"total_size", bytes}}}, {"weight_map", map}}.dump(2) + "\n");
+  if (files.size() == 1) return fs::rename(folder / files.front(), folder / kWholeName);
+  write_text_file(folder / kIndexName, ordered_json{{"metadata", {{"total_size", bytes}}}, {"weight_map", map}}.dump(2) + "\n");
 }
 
 }  // namespace
@@ -139,42 +136,15 @@ void check_exported_model(const Scenario& scenario) {
 }
 
 void write_model_folder(const Trainer& trainer, const std::string& directory) {
-  Transport& transport = trainer.transport();
   const Scenario& scenario = trainer.run().experiment.scenario;
-  const Clock::duration deadline = disk_deadline(trainer.run());
   fs::path folder = fs::path(directory).lexically_normal();
   if (!folder.has_filename()) folder = folder.parent_path();  // "out/"
   const fs::path unfinished = folder.string() + ".unfinished";
-  const bool first = transport.rank() == 0;
-  const std::string what = "writing the model " + directory;
-  check_finite(trainer, what);
-  try {
-    together<MachineError>(transport, deadline, what, [&]() -> json {
-      if (!first) return {};
-      std::error_code fault;
-      fs::remove_all(unfinished, fault);
-      fs::create_directories(unfinished, fault);
-      if (fault) throw MachineError(fmt::format("cannot make {}: {}", unfinished.string(), fault.message()));
-      return {};
-    });
-    const std::vector<StatePart> parts = {model_part(trainer, stored_model(scenario.workload))};
-    const std::vector<json> shares =
-        together<MachineError>(transport, deadline, what, [&] { return write_share(trainer, parts, unfinished); });
-    together<MachineError>(transport, deadline, what, [&]() -> json {
-      if (!first) return {};
-      write_index(unfinished, shares);
-      write_text_file(unfinished / "config.json", config_of(scenario).dump(2) + "\n");
-      flush_folder(unfinished);
-      std::error_code fault;
-      fs::rename(unfinished, folder, fault);
-      if (fault) throw MachineError(fmt::format("cannot rename {}: {}", unfinished.string(), fault.message()));
-      return {};
-    });
-  } catch (const MachineError&) {
-    std::error_code ignored;
-    if (first) fs::remove_all(unfinished, ignored);
-    throw;
-  }
+  const std::vector<StatePart> parts = {model_part(trainer, stored_model(scenario.workload))};
+  write_folder(trainer, "writing the model " + directory, parts, unfinished, folder, [&](const std::vector<json>& shares) {
+    write_index(unfinished, shares);
+    write_text_file(unfinished / "config.json", config_of(scenario).dump(2) + "\n");
+  });
 }
 
 }  // namespace panpipe::exec

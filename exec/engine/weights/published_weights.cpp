@@ -17,6 +17,7 @@
 #include "base/files/input_registry.hpp"
 #include "base/input/cached_document.hpp"
 #include "base/input/json_input.hpp"
+#include "costmodel/scenario/at_key.hpp"
 #include "costmodel/workload/model_config.hpp"
 #include "costmodel/workload/models.hpp"
 #include "exec/engine/checkpoint/manifest.hpp"
@@ -28,9 +29,6 @@ namespace {
 
 using nlohmann::json;
 namespace fs = std::filesystem;
-
-constexpr const char* kIndexName = "model.safetensors.index.json";
-constexpr const char* kWholeName = "model.safetensors";
 
 // Masks and tables that older files hold in addition to the parameters: the model makes them itself.
 bool is_of_no_parameter(const std::string& name) {
@@ -65,13 +63,6 @@ std::map<std::string, std::vector<std::string>> tied_names(const OperatorGraph& 
   return names;
 }
 
-std::string few(const std::vector<std::string>& names) {
-  constexpr std::size_t kMost = 3;
-  std::string text = fmt::format(
-      "{}", fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min(kMost, names.size())), ", "));
-  return names.size() > kMost ? text + fmt::format(" and {} more", names.size() - kMost) : text;
-}
-
 }  // namespace
 
 InputError PublishedWeights::fault(const std::string& message, const std::string& help) const {
@@ -80,13 +71,11 @@ InputError PublishedWeights::fault(const std::string& message, const std::string
 
 PublishedWeights::PublishedWeights(const Scenario& scenario, const OperatorGraph& graph)
     : scenario_(&scenario), path_(scenario.workload.weights) {
-  try {
+  at_key(scenario, "workload.weights", [&] {
     open(path_);
     if (!own_ && !scenario.workload.config)
       check_config(fs::is_directory(path_) ? path_ : fs::path(path_).parent_path().string());
-  } catch (const InputError& error) {
-    throw placed(error, scenario, "workload.weights");
-  }
+  });
   model_ = own_ ? StoredModel{} : stored_model(scenario.workload);
   if (!own_ && scenario.workload.config && !scenario.workload.config->not_computed.empty())
     throw fault(fmt::format("published weights of {} would compute something else here: the model leaves out {}",
@@ -274,13 +263,13 @@ void PublishedWeights::check_all_used(const std::vector<std::string>& missing) c
   for (const auto& [name, file] : file_of_)
     if (used.count(name) == 0 && !own_ && !left_out(name)) foreign.push_back(name);
   if (!missing.empty())
-    throw fault(fmt::format("{} lacks {}", path_, few(missing)),
+    throw fault(fmt::format("{} lacks {}", path_, first_few(missing)),
                 missing.size() == 1 && missing.front() == "lm_head.weight"
                     ? "a file without a head is of a model that ties it to the embedding: workload.tied_embedding: true"
                 : foreign.empty() ? ""
-                                  : fmt::format("it holds {}, which this model does not have", few(foreign)));
+                                  : fmt::format("it holds {}, which this model does not have", first_few(foreign)));
   if (!foreign.empty())
-    throw fault(fmt::format("{} holds {}, which the model does not have", path_, few(foreign)),
+    throw fault(fmt::format("{} holds {}, which the model does not have", path_, first_few(foreign)),
                 "give the model the dimensions of the file");
 }
 

@@ -17,6 +17,10 @@
 
 namespace panpipe::exec {
 
+// Files in a folder of weights.
+constexpr const char* kIndexName = "model.safetensors.index.json";
+constexpr const char* kWholeName = "model.safetensors";
+
 class PublishedWeights {
  public:
   // Opens the scenario's `workload.weights`: a file, an index of several (model.safetensors.index.json), or a folder with one of
