@@ -36,6 +36,9 @@ struct PreparedRun {
   const OperatorGraph& graph() const { return slices ? slices->graph : whole_graph(); }
   const OperatorGraph& whole_graph() const { return whole ? *whole->graph : *experiment.workload.graph; }
   int world_size() const { return plan.device_count(); }
+  std::int64_t samples_of_step() const {
+    return std::int64_t{experiment.scenario.degrees.micro} * layout.microbatches * plan.data;
+  }
 };
 
 // Trains and measures. Call it once per rank (process or thread), with ranks numbered as in mesh.hpp. Rank 0 gets the timeline of

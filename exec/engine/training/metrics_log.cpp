@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -39,7 +40,7 @@ void keep_until(const std::string& path, std::int64_t last_step) {
 }  // namespace
 
 MetricsLog::MetricsLog(const PreparedRun& run, std::int64_t steps_done) : run_(run) {
-  samples_ = static_cast<double>(run.experiment.scenario.degrees.micro) * run.layout.microbatches * run.plan.data;
+  samples_ = static_cast<double>(run.samples_of_step());
   for (const int input : run.whole_graph().inputs) {
     const Tensor& tensor = run.whole_graph().tensors[input];
     if (tensor.name == "input_ids" && tensor.shape.size() == 2) tokens_ = samples_ * static_cast<double>(tensor.shape[1]);
@@ -52,32 +53,34 @@ MetricsLog::MetricsLog(const PreparedRun& run, std::int64_t steps_done) : run_(r
   if (!file_) throw MachineError(fmt::format("cannot write {}: {}", run.request.metrics, std::strerror(errno)));
 }
 
-void MetricsLog::write(const StepMetrics& metrics) {
+void MetricsLog::write(const StepReport& step) {
   const double per_step = tokens_ > 0 ? tokens_ : samples_;
-  const double rate = metrics.step_time_s > 0 ? per_step / metrics.step_time_s : 0;
+  const double rate = step.seconds > 0 ? per_step / step.seconds : 0;
+  const double loss = step.loss_sum / (static_cast<double>(run_.layout.microbatches) * run_.plan.data);
+  const bool warmup = step.step <= run_.request.warmup;
   if (file_.is_open()) {
-    nlohmann::ordered_json line = {{"step", metrics.step},
-                                   {"loss", metrics.loss},
-                                   {"learning_rate", metrics.learning_rate},
-                                   {"gradient_norm", metrics.gradient_norm},
-                                   {"step_time_s", metrics.step_time_s},
+    nlohmann::ordered_json line = {{"step", step.step},
+                                   {"loss", loss},
+                                   {"learning_rate", step.notes.learning_rate},
+                                   {"gradient_norm", std::sqrt(step.squared_norm)},
+                                   {"step_time_s", step.seconds},
                                    {tokens_ > 0 ? "tokens_per_s" : "samples_per_s", rate},
-                                   {"loss_scale", metrics.loss_scale},
-                                   {"skipped", metrics.skipped}};
-    if (metrics.epoch) line["epoch"] = *metrics.epoch;
-    if (metrics.validation_loss) line["validation_loss"] = *metrics.validation_loss;
-    if (metrics.warmup) line["warmup"] = true;
+                                   {"loss_scale", step.notes.loss_scale},
+                                   {"skipped", step.notes.skipped}};
+    if (step.epoch) line["epoch"] = *step.epoch;
+    if (step.validation_loss) line["validation_loss"] = *step.validation_loss;
+    if (warmup) line["warmup"] = true;
     file_ << line.dump() << "\n" << std::flush;
     if (!file_) throw MachineError(fmt::format("cannot write {}: {}", run_.request.metrics, std::strerror(errno)));
   }
   if (!run_.request.progress) return;
   const int last = run_.request.warmup + run_.request.steps;
-  const std::string epoch = metrics.epoch ? fmt::format("  epoch {:.2f}", *metrics.epoch) : "";
-  std::string text = fmt::format("step {}/{}{}  loss {:.6g}  {:.4g} s  {} {}/s", metrics.step, last, epoch, metrics.loss,
-                                 metrics.step_time_s, rate_text(rate), tokens_ > 0 ? "tokens" : "samples");
-  if (metrics.validation_loss) text += fmt::format("  validation loss {:.6g}", *metrics.validation_loss);
-  if (metrics.warmup) text += "  warm-up";
-  if (metrics.skipped) text += fmt::format("  skipped: gradients overflowed at a loss scale of {:g}", metrics.loss_scale);
+  const std::string epoch = step.epoch ? fmt::format("  epoch {:.2f}", *step.epoch) : "";
+  std::string text = fmt::format("step {}/{}{}  loss {:.6g}  {:.4g} s  {} {}/s", step.step, last, epoch, loss, step.seconds,
+                                 rate_text(rate), tokens_ > 0 ? "tokens" : "samples");
+  if (step.validation_loss) text += fmt::format("  validation loss {:.6g}", *step.validation_loss);
+  if (warmup) text += "  warm-up";
+  if (step.notes.skipped) text += fmt::format("  skipped: gradients overflowed at a loss scale of {:g}", step.notes.loss_scale);
   fmt::print(stderr, "{}\n", text);
 }
 

@@ -8,6 +8,10 @@
 
 namespace panpipe::exec {
 
+// By rank. Waits for all of them.
+std::vector<std::vector<double>> all_numbers(Transport& transport, const std::vector<double>& mine, Clock::duration deadline,
+                                             const std::string& what);
+
 class PostedNumbers {
  public:
   // All ranks construct it at the same time, and post in the same order.

@@ -3,11 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <utility>
 
 #include "base/error.hpp"
@@ -21,27 +18,6 @@
 
 namespace panpipe::exec {
 namespace {
-
-// A rank's report when all synchronise between two steps.
-struct StepReport {
-  double stop = 0;
-  double loss_sum = 0;
-  double squared_norm = 0;
-  double seconds = 0;
-};
-
-std::string packed(const StepReport& report) {
-  std::string bytes(sizeof(StepReport), '\0');
-  std::memcpy(bytes.data(), &report, sizeof(StepReport));
-  return bytes;
-}
-
-StepReport unpacked(const std::string& bytes) {
-  StepReport report;
-  PANPIPE_CHECK(bytes.size() == sizeof(StepReport), "the report of a rank between steps");
-  std::memcpy(&report, bytes.data(), sizeof(StepReport));
-  return report;
-}
 
 // Rank 0 of panpipe run, between steps.
 void report_launcher(char mark) {
@@ -118,44 +94,23 @@ void TrainingRun::report_start(const std::string& folder, bool some_passed_over)
         all.front().filename().string()));
 }
 
-// Returns whether somebody wants to stop.
-bool TrainingRun::synchronise() {
-  StepReport mine{stop_requested() ? 1.0 : 0.0, loss_sum_, trainer_->notes().squared_norm, seconds_};
-  bool stop = false;
-  double loss_sum = 0, squared_norm = 0, seconds = 0;
-  for (const std::string& bytes : transport_.all_gather(packed(mine), deadline_, "the start of a step")) {
-    const StepReport one = unpacked(bytes);
-    stop |= one.stop > 0;
-    loss_sum += one.loss_sum;
-    squared_norm += one.squared_norm;
-    seconds = std::max(seconds, one.seconds);
-  }
-  if (stepped_ && log_)
-    unreported_.push_back(metrics_of(step_, loss_sum, squared_norm, seconds, trainer_->notes(), trainer_->epoch()));
-  return stop;
+StepReport TrainingRun::own_report() const {
+  return {step_, stop_requested(), loss_sum_, trainer_->notes().squared_norm, seconds_, trainer_->notes(), trainer_->epoch()};
 }
 
-StepMetrics TrainingRun::metrics_of(std::int64_t step, double loss_sum, double squared_norm, double seconds,
-                                    const StepNotes& notes, std::optional<double> epoch) const {
-  StepMetrics metrics;
-  metrics.step = step;
-  metrics.warmup = step <= run_.request.warmup;
-  metrics.loss = loss_sum / (static_cast<double>(run_.layout.microbatches) * run_.plan.data);
-  metrics.step_time_s = seconds;
-  metrics.gradient_norm = std::sqrt(squared_norm);
-  metrics.learning_rate = notes.learning_rate;
-  metrics.loss_scale = notes.loss_scale;
-  metrics.skipped = notes.skipped;
-  metrics.epoch = epoch;
-  return metrics;
+// Returns whether somebody wants to stop.
+bool TrainingRun::synchronise() {
+  const StepReport mine = own_report();
+  const StepReport all = mine.of_all(all_numbers(transport_, mine.numbers(), deadline_, "the start of a step"));
+  if (stepped_ && log_) unreported_.push_back(all);
+  return all.stop;
 }
 
 // Every rank takes the reports of the same steps at the same step, so that all learn of a stop together.
 void TrainingRun::take_reports(std::size_t pending) {
-  for (const LaggingReports::Whole& whole : reports_->take(pending)) {
-    stop_ |= whole.stop;
-    if (log_)
-      unreported_.push_back(metrics_of(whole.step, whole.loss_sum, whole.squared_norm, whole.seconds, whole.notes, whole.epoch));
+  for (const StepReport& all : reports_->take(pending)) {
+    stop_ |= all.stop;
+    if (log_) unreported_.push_back(all);
   }
 }
 
@@ -172,14 +127,13 @@ void TrainingRun::evaluate() {
   const std::int64_t steps = trainer_->evaluation_steps();
   const double mine = trainer_->evaluate(steps);
   double sum = 0;
-  for (const std::string& bytes : transport_.all_gather(packed({.loss_sum = mine}), deadline_, "the end of an evaluation"))
-    sum += unpacked(bytes).loss_sum;
+  for (const auto& row : all_numbers(transport_, {mine}, deadline_, "the end of an evaluation")) sum += row[0];
   const double loss = sum / (static_cast<double>(steps) * run_.layout.microbatches * run_.plan.data);
   if (!unreported_.empty()) unreported_.back().validation_loss = loss;
 }
 
 void TrainingRun::report() {
-  for (const StepMetrics& metrics : unreported_) log_->write(metrics);
+  for (const StepReport& step : unreported_) log_->write(step);
   unreported_.clear();
 }
 
@@ -230,9 +184,7 @@ StepResult TrainingRun::step() {
   loss_sum_ = result.loss_sum;
   ended_ = Clock::now();
   seconds_ = std::chrono::duration<double>(ended_ - (rolled ? began : result.started)).count();
-  if (!idle_)
-    reports_->post(step_, {stop_requested(), loss_sum_, trainer_->notes().squared_norm, seconds_}, trainer_->notes(),
-                   trainer_->epoch());
+  if (!idle_) reports_->post(own_report());
   report();  // of the step before: now nobody waits for this rank
   return result;
 }

@@ -30,8 +30,7 @@ class TrainingRun {
  private:
   bool synchronise();
   bool ends_after(std::int64_t step) const;
-  StepMetrics metrics_of(std::int64_t step, double loss_sum, double squared_norm, double seconds, const StepNotes& notes,
-                         std::optional<double> epoch) const;
+  StepReport own_report() const;
   void take_reports(std::size_t pending);
   void evaluate();
   std::string checkpoint();
@@ -42,12 +41,12 @@ class TrainingRun {
   Transport& transport_;
   Clock::duration deadline_;
   std::unique_ptr<Trainer> trainer_;
-  std::unique_ptr<MetricsLog> log_;      // rank 0
-  std::int64_t step_ = 0;                // steps done, since the very first
-  std::int64_t last_checkpoint_ = -1;    // step
-  double loss_sum_ = 0, seconds_ = 0;    // this rank's, of the last step
-  bool stepped_ = false;                 // in this process
-  std::vector<StepMetrics> unreported_;  // rank 0
+  std::unique_ptr<MetricsLog> log_;     // rank 0
+  std::int64_t step_ = 0;               // steps done, since the very first
+  std::int64_t last_checkpoint_ = -1;   // step
+  double loss_sum_ = 0, seconds_ = 0;   // this rank's, of the last step
+  bool stepped_ = false;                // in this process
+  std::vector<StepReport> unreported_;  // rank 0
   // Without a flush between steps: what replaces the ranks' meeting between two steps.
   std::unique_ptr<LaggingReports> reports_;
   bool idle_ = true;         // no pass of the next step has run
