@@ -22,6 +22,14 @@ inline int world_rank(const Plan& plan, const MeshPlace& place) {
   return (place.position * plan.replicas() + place.replica) * plan.tensor + place.shard;
 }
 
+// Ascending.
+inline std::vector<int> stages_of(const Plan& plan, int position) {
+  std::vector<int> stages;
+  for (int s = 0; s < plan.schedule.stages; ++s)
+    if (plan.schedule.stage_to_rank[static_cast<std::size_t>(s)] == position) stages.push_back(s);
+  return stages;
+}
+
 // The part of the samples that a replica trains on; equal for replicas that share a sequence.
 inline int data_index(const Plan& plan, int replica) { return replica / plan.context; }
 

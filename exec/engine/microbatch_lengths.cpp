@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/index.hpp"
+#include "costmodel/scenario/at_key.hpp"
 #include "costmodel/workload/operator_table.hpp"
 #include "exec/engine/slices/slice_graph.hpp"
 #include "schedule/rolling.hpp"
@@ -47,11 +48,7 @@ std::vector<MicrobatchLength> microbatch_lengths(const Experiment& experiment, c
     made.loss_weight = shapes[length].tokens() / mean;
     if (shapes[length].samples.size() < 2) continue;
     made.samples.assign(shapes[length].samples.begin(), shapes[length].samples.end());
-    try {
-      check_parts_of_sequence(graph, "packed with other samples");
-    } catch (const InputError& error) {
-      throw placed(error, scenario, "batch.lengths");
-    }
+    at_key(scenario, "batch.lengths", [&] { check_parts_of_sequence(graph, "packed with other samples"); });
   }
   return lengths;
 }

@@ -33,17 +33,4 @@ std::vector<int> listed_microbatches(const Scenario& scenario, const Plan& plan)
 // The first elements of a tensor along each dimension in which `shape` is shorter.
 at::Tensor first_part(at::Tensor whole, const Shape& shape);
 
-// Parameters and buffers in the shapes of a length's graph.
-class FirstOfSequence : public ParameterStore {
- public:
-  FirstOfSequence(const ParameterStore& whole, const OperatorGraph& graph) : whole_(&whole), graph_(&graph) {}
-  at::Tensor tensor(int graph_tensor) const override {
-    return first_part(whole_->tensor(graph_tensor), graph_->tensors[static_cast<std::size_t>(graph_tensor)].shape);
-  }
-
- private:
-  const ParameterStore* whole_;
-  const OperatorGraph* graph_;
-};
-
 }  // namespace panpipe::exec

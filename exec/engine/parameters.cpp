@@ -180,8 +180,7 @@ SeededParameters::SeededParameters(const OperatorGraph& graph, const StageLayout
       const Tensor& tensor = graph.tensors[root];
       auto& kept = tensor.role == TensorRole::Parameter ? trained_ : buffers_;
       if (kept.count(root)) continue;
-      const auto cut = layout.vocabulary.find(root);
-      const int ranks_of_rows = cut == layout.vocabulary.end() ? 1 : cut->second;
+      const int ranks_of_rows = layout.ranks_of_rows(root);
       at::Tensor value = tensor.stored >= 0 ? stored_value(graph, tensor) : made(tensor, ranks_of_rows);
       if (tensor.role == TensorRole::Parameter) {
         // Gradients and optimizer state are contiguous; stored values need not be.

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "costmodel/workload/operands.hpp"
 #include "exec/engine/stage/stage.hpp"
 #include "exec/engine/stage_layout.hpp"
 
@@ -54,6 +55,15 @@ class SeededParameters : public ParameterStore {
 
 // The parameter with the values: `tensor` itself, or the one that it is tied to.
 int root_of(const OperatorGraph& graph, int tensor);
+
+// Calls visit(root) for each parameter that operators [first, end) read, as often as they do.
+template <class Visit>
+void for_each_read(const OperatorGraph& graph, int first, int end, Visit visit) {
+  for (int op = first; op < end; ++op)
+    for_each_operand(graph.operators[static_cast<std::size_t>(op)], [&](int tensor) {
+      if (graph.tensors[static_cast<std::size_t>(tensor)].role == TensorRole::Parameter) visit(root_of(graph, tensor));
+    });
+}
 
 // Creates values from the graph's init text: "zeros", "ones", "normal(S)", "uniform(A,B)", "xavier", "arange", "causal"... Throws
 // InputError for any other.

@@ -5,7 +5,7 @@
 #include <tuple>
 
 #include "base/error.hpp"
-#include "costmodel/workload/operands.hpp"
+#include "exec/engine/mesh.hpp"
 #include "exec/engine/parameters.hpp"
 #include "exec/engine/training/gradients.hpp"
 
@@ -22,24 +22,20 @@ std::map<int, Use> uses_on(const OperatorGraph& graph, const Plan& plan, const S
                            std::map<int, FlatGroup>& groups) {
   std::map<int, Use> uses;
   const auto add = [&](int first, int end, int group) {
-    for (int op = first; op < end; ++op)
-      for_each_operand(graph.operators[op], [&](int tensor) {
-        if (graph.tensors[tensor].role != TensorRole::Parameter) return;
-        Use& use = uses[root_of(graph, tensor)];
-        use.groups.insert(group);
-        ++use.operators;
-      });
+    for_each_read(graph, first, end, [&](int root) {
+      uses[root].groups.insert(group);
+      ++uses[root].operators;
+    });
   };
-  for (std::size_t s = 0; s < layout.stages.size(); ++s) {
-    if (plan.schedule.stage_to_rank[s] != position) continue;
+  for (const int s : stages_of(plan, position)) {
     const StageRange& stage = layout.stages[s];
     for (const GatheredRange& part : stage.gathered) {
-      groups[part.group].stage = static_cast<int>(s);
+      groups[part.group].stage = s;
       add(part.first_operator, part.end_operator, part.group);
     }
     if (plan.zero >= 3) continue;
-    groups[static_cast<int>(s)].stage = static_cast<int>(s);
-    add(stage.first_operator, stage.end_operator, static_cast<int>(s));
+    groups[s].stage = s;
+    add(stage.first_operator, stage.end_operator, s);
   }
   return uses;
 }

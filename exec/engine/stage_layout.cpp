@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -25,13 +24,6 @@ std::uint32_t StageLayout::tag(int message, int tensor, int slice, bool backward
 }
 
 namespace {
-
-std::vector<std::vector<int>> chains_of(const Schedule& schedule) {
-  if (!schedule.chains.empty()) return schedule.chains;
-  std::vector<int> all(schedule.stages);
-  std::iota(all.begin(), all.end(), 0);
-  return {all};
-}
 
 void find_operators(const OperatorGraph& graph, const Plan& plan, StageLayout& layout) {
   const auto begins = [&](int unit) {
@@ -180,7 +172,7 @@ StageLayout make_stage_layout(const OperatorGraph& graph, const Plan& plan, std:
                                     (tensor.role == TensorRole::Parameter || tensor.role == TensorRole::Activation));
   layout.stages.resize(plan.stages.size());
   find_operators(graph, plan, layout);
-  const std::vector<std::vector<int>> chains = chains_of(plan.schedule);
+  const std::vector<std::vector<int>>& chains = plan.schedule.chains;
   layout.chains = static_cast<int>(chains.size());
   if (const std::vector<Way> ways = ways_of_stages(plan.schedule); !ways.empty())
     for (std::size_t s = 0; s < ways.size(); ++s) {

@@ -66,6 +66,11 @@ struct StageLayout {
   // Of a vocabulary that is cut over the ranks of the pipeline (vocabulary_parts.hpp): the parameters of which each holds as many
   // rows, by root, and the number of these ranks. Empty: stages hold them whole.
   std::map<int, int> vocabulary;
+  // By how many ranks of a pipeline the parameter's rows are shared; 1: it is whole.
+  int ranks_of_rows(int root) const {
+    const auto found = vocabulary.find(root);
+    return found == vocabulary.end() ? 1 : found->second;
+  }
 
   // Each path numbers its microbatches from 0, in steps in a row too; the step's samples are assigned to the paths in order.
   int microbatches_of_chain() const { return microbatches / chains; }

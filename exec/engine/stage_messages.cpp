@@ -136,15 +136,13 @@ void StageMessages::note_transfer(int index, const Action& of, bool backward, bo
                                   std::vector<SpanLog::Moment> ends, std::int64_t bytes) {
   const Message& message = this->message(index);
   const int producer = backward ? message.to : message.from, consumer = backward ? message.from : message.to;
-  Span span;
-  span.device = transport_.rank();
-  span.lane = sends ? Lane::Send : Lane::Receive;
-  span.action.kind = backward ? (sends ? ActionKind::SendB : ActionKind::RecvB) : (sends ? ActionKind::SendF : ActionKind::RecvF);
-  span.action.stage = sends ? producer : consumer;
-  span.action.microbatch = layout_.in_own_step(of).microbatch;
-  span.action.split = of.split;
+  const Action action{
+      .kind = backward ? (sends ? ActionKind::SendB : ActionKind::RecvB) : (sends ? ActionKind::SendF : ActionKind::RecvF),
+      .split = of.split,
+      .stage = sends ? producer : consumer,
+      .microbatch = layout_.in_own_step(of).microbatch};
+  Span span = span_on(transport_.rank(), sends ? Lane::Send : Lane::Receive, action, bytes);
   span.peer = rank_of_stage(sends ? consumer : producer);
-  span.bytes = Bytes(bytes);
   span.flow_id = static_cast<std::int32_t>(layout_.tag(index, 0, layout_.slice_index(of), backward));
   spans_.note(std::move(span), std::move(start), std::move(ends));
 }

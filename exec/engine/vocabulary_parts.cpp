@@ -6,12 +6,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "base/error.hpp"
 #include "base/index.hpp"
 #include "exec/engine/mesh.hpp"
 #include "exec/engine/parameters.hpp"
+#include "exec/engine/rank_groups.hpp"
 #include "exec/engine/stage/scalar_types.hpp"
 #include "exec/engine/stage/vocabulary_loss.hpp"
 #include "exec/engine/tensor_parallel_shards.hpp"
@@ -64,12 +66,14 @@ VocabularyParts::VocabularyParts(const OperatorGraph& graph, const Plan& plan, c
       first_rank_(plan.schedule.stage_to_rank[static_cast<std::size_t>(plan.schedule.chains.front().front())]),
       last_rank_(plan.schedule.stage_to_rank[static_cast<std::size_t>(plan.schedule.chains.front().back())]),
       order_(vocabulary_order(plan.schedule)) {
-  for (int replica = 0; replica < plan.replicas(); ++replica) {  // every rank makes every group
+  const auto pipeline_of = [&](int replica) {
     std::vector<int> ranks;
     for (int position = 0; position < ranks_; ++position) ranks.push_back(world_rank(plan, {position, replica, 0}));
-    const Group group = transport.make_group(ranks);
-    if (replica == place_of(plan, transport.rank()).replica) group_ = group;
-  }
+    return ranks;
+  };
+  std::set<std::vector<int>> wanted;
+  for (int replica = 0; replica < plan.replicas(); ++replica) wanted.insert(pipeline_of(replica));
+  group_ = make_groups(transport, wanted).at(pipeline_of(place_of(plan, transport.rank()).replica));
   embedding_ = parameters.tensor(tensors_.embedding);
   head_ = parameters.tensor(tensors_.head);
   first_row_ = rank_ * head_.size(0);
@@ -176,12 +180,9 @@ at::Tensor VocabularyParts::wait_for(VocabularyExchange kind, int microbatch) {
     own.pending->wait(deadline_, fmt::format("an exchange of the vocabulary for microbatch {}", microbatch));
     waits_.emplace_back(std::move(begin), spans_.now());
     own.done = true;
-    Span span;
-    span.device = transport_.rank();
-    span.lane = Lane::Vocabulary;
-    span.action = {.kind = served_pass(kind), .stage = rank_, .microbatch = microbatch};
-    span.label = goes_to_all(kind) ? "broadcast" : "all_reduce";
-    span.bytes = Bytes(static_cast<std::int64_t>(own.value.nbytes()));
+    const Action action{.kind = served_pass(kind), .stage = rank_, .microbatch = microbatch};
+    Span span = span_on(transport_.rank(), Lane::Vocabulary, action, static_cast<std::int64_t>(own.value.nbytes()),
+                        goes_to_all(kind) ? "broadcast" : "all_reduce");
     spans_.note(std::move(span), own.started, {spans_.done(*own.pending)});
     own.pending = nullptr;  // it would keep the value
   }

@@ -16,24 +16,21 @@ namespace panpipe::exec {
 
 namespace {
 
-// A context-parallel rank reads the rows of its tokens in a table of positions.
-class PartsOfSequence : public ParameterStore {
+// Parameters and buffers of which passes read parts.
+class CutParameters : public ParameterStore {
  public:
-  PartsOfSequence(const ParameterStore& whole, const std::vector<int>& cut, SequenceShare share)
-      : whole_(&whole), cut_(&cut), share_(share) {}
+  using Cut = std::function<at::Tensor(int graph_tensor, const at::Tensor& whole)>;
+  CutParameters(const ParameterStore& whole, Cut cut) : whole_(&whole), cut_(std::move(cut)) {}
 
   at::Tensor tensor(int graph_tensor) const override {
-    const int dimension = (*cut_)[graph_tensor];
-    if (dimension < 0) return whole_->tensor(graph_tensor);
     at::Tensor& part = parts_[graph_tensor];
-    if (!part.defined()) part = share_.part(whole_->tensor(graph_tensor), dimension);
+    if (!part.defined()) part = cut_(graph_tensor, whole_->tensor(graph_tensor));
     return part;
   }
 
  private:
   const ParameterStore* whole_;
-  const std::vector<int>* cut_;
-  SequenceShare share_;
+  Cut cut_;
   mutable std::map<int, at::Tensor> parts_;
 };
 
@@ -66,12 +63,17 @@ Worker::Worker(const OperatorGraph& graph, const Plan& plan, const StageLayout& 
     transport_.settle(options_.device, options_.deadline,
                       fmt::format("{}, waiting for the row counts of its experts", to_text(groups_.action())));
   };
-  if (plan.context > 1) own_parts_ = std::make_unique<PartsOfSequence>(parameters, layout.cut, share_);
+  if (plan.context > 1)  // the rows of its tokens, in a table of positions
+    own_parts_ = std::make_unique<CutParameters>(parameters, [this](int tensor, const at::Tensor& whole) {
+      return layout_.cut[tensor] < 0 ? whole : share_.part(whole, layout_.cut[tensor]);
+    });
   if (options.autocast) copies_ = std::make_unique<WeightCopies>(*options.autocast);
   for (const MicrobatchLength& length : options_.lengths)
-    of_length_.push_back(std::make_unique<FirstOfSequence>(parameters, *length.graph));
-  for (std::size_t s = 0; s < layout.stages.size(); ++s)
-    if (plan.schedule.stage_to_rank[s] == position) make_stage(static_cast<int>(s), own_parts_ ? *own_parts_ : parameters);
+    of_length_.push_back(
+        std::make_unique<CutParameters>(parameters, [&graph = *length.graph](int tensor, const at::Tensor& whole) {
+          return first_part(whole, graph.tensors[panpipe::at(tensor)].shape);
+        }));
+  for (const int stage : stages_of(plan, position)) make_stage(stage, own_parts_ ? *own_parts_ : parameters);
   if (plan.schedule.vocabulary_barriers > 0) {
     vocabulary_ = std::make_unique<VocabularyParts>(graph, plan, parameters, transport, options.device, options.deadline, spans_);
     options_.around.insert(options_.around.begin(), vocabulary_.get());
@@ -266,11 +268,7 @@ void Worker::run_step(StepRun& run, Pass& pass) {
   partner_waits_.clear();
   if (options_.gate != nullptr) options_.gate->move_waits_to(pass.waits);
   if (!last || !(pass.action.is_compute() || pass.action.is_vocabulary())) return;
-  Span span;
-  span.device = transport_.rank();
-  span.lane = Lane::Compute;
-  span.action = shown;
-  spans_.note(std::move(span), std::move(pass.started), {spans_.now()}, std::move(pass.waits));
+  spans_.note(span_on(transport_.rank(), Lane::Compute, shown), std::move(pass.started), {spans_.now()}, std::move(pass.waits));
 }
 
 }  // namespace panpipe::exec

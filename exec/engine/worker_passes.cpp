@@ -192,17 +192,12 @@ void Worker::copy(const Action& action) {
   ParkedActivations& parked = *parked_.at(key_of(action));
   SpanLog::Moment start{Clock::now(), {}}, end;
   CopyNote note = action.kind == ActionKind::Offload ? parked.offload() : parked.reload();
-  Span span;
-  span.device = transport_.rank();
-  span.lane = Lane::Copy;
-  span.action = layout_.in_own_step(action);
-  span.bytes = Bytes(note.bytes);
   end.host = Clock::now();
   if (note.end) {
     start.mark = DeviceMark(std::move(*note.start));
     end.mark = DeviceMark(std::move(*note.end));
   }
-  spans_.note(std::move(span), start, {end});
+  spans_.note(span_on(transport_.rank(), Lane::Copy, layout_.in_own_step(action), note.bytes), start, {end});
 }
 
 // The weight of a pass's loss in the mean over a microbatch's labels: its share of the labels that count. Of microbatches of

@@ -98,10 +98,7 @@ StepOutcome train(const OperatorGraph& graph, const Plan& plan, const Reference&
   std::vector<std::exception_ptr> failures(losses.size());
   std::vector<std::thread> threads;
   for (int rank = 0; rank < plan.pipeline; ++rank) {
-    std::vector<int> stages;
-    for (int s = 0; s < plan.schedule.stages; ++s)
-      if (plan.schedule.stage_to_rank[s] == rank) stages.push_back(s);
-    stores.push_back(std::make_unique<SeededParameters>(graph, layout, stages, 7));
+    stores.push_back(std::make_unique<SeededParameters>(graph, layout, stages_of(plan, rank), 7));
   }
   for (int rank = 0; rank < plan.pipeline; ++rank) {
     threads.emplace_back([&, rank] {

@@ -35,13 +35,6 @@ DataSource counted_data(const OperatorGraph& graph, bool ignore_labels) {
   };
 }
 
-std::vector<int> stages_at(const Plan& plan, int position) {
-  std::vector<int> stages;
-  for (int s = 0; s < plan.schedule.stages; ++s)
-    if (plan.schedule.stage_to_rank[s] == position) stages.push_back(s);
-  return stages;
-}
-
 using Stores = std::vector<std::unique_ptr<SeededParameters>>;
 
 // Sums what ranks hold copies of, puts shards together.
@@ -217,7 +210,7 @@ Trained train(const OperatorGraph& whole, const Plan& plan, const SliceGraph* sl
   Stores stores;
   for (int rank = 0; rank < ranks; ++rank) {
     const MeshPlace place = place_of(plan, rank);
-    stores.push_back(std::make_unique<SeededParameters>(graph, layout, stages_at(plan, place.position), kSeed, false, at::kCPU,
+    stores.push_back(std::make_unique<SeededParameters>(graph, layout, stages_of(plan, place.position), kSeed, false, at::kCPU,
                                                         device_of_position(plan, rank)));
   }
   Trained result;

@@ -141,10 +141,7 @@ double autocast_loss(int pipeline, std::optional<at::ScalarType> autocast) {
   std::vector<std::thread> threads;
   for (int rank = 0; rank < pipeline; ++rank)
     threads.emplace_back([&, rank] {
-      std::vector<int> stages;
-      for (int s = 0; s < run.plan.schedule.stages; ++s)
-        if (run.plan.schedule.stage_to_rank[s] == rank) stages.push_back(s);
-      const SeededParameters parameters(run.graph(), run.layout, stages, 0);
+      const SeededParameters parameters(run.graph(), run.layout, stages_of(run.plan, rank), 0);
       WorkerOptions options;
       options.autocast = autocast;
       Worker worker(run.graph(), run.plan, run.layout, rank, 0, parameters, synthetic_data(run.graph(), 0), *transports[rank],

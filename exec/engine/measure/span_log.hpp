@@ -11,6 +11,13 @@
 
 namespace panpipe::exec {
 
+// `bytes`: of transfers, collectives and copies. `label`: of collectives.
+inline Span span_on(int device, Lane lane, const Action& action, std::int64_t bytes = 0, const char* label = "") {
+  Span span{device, lane, action, label};
+  span.bytes = Bytes(bytes);
+  return span;
+}
+
 class SpanLog {
  public:
   // The mark applies if there is one.

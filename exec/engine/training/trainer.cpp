@@ -4,11 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 #include <string_view>
 
 #include "base/error.hpp"
+#include "base/index.hpp"
 #include "costmodel/cost/matrix_optimizer.hpp"
 #include "exec/engine/connect_ranks.hpp"
 #include "exec/engine/run/deadline.hpp"
@@ -20,13 +20,6 @@
 
 namespace panpipe::exec {
 namespace {
-
-std::vector<int> stages_of(const Plan& plan, int position) {
-  std::vector<int> stages;
-  for (int s = 0; s < plan.schedule.stages; ++s)
-    if (plan.schedule.stage_to_rank[s] == position) stages.push_back(s);
-  return stages;
-}
 
 std::uint64_t seed_of(const PreparedRun& run) { return static_cast<std::uint64_t>(run.experiment.scenario.seed); }
 
@@ -107,6 +100,9 @@ Trainer::Trainer(const PreparedRun& run, Transport& transport, const TrainingPos
   }
   if (slots_) slots_->note_in(worker_.spans());
   set_float32_products(run.experiment.scenario.precision);
+  for (std::size_t s = run.layout.stages.size(); s-- > 0;)
+    for (const int tensor : run.layout.stages[s].parameters)
+      first_here_[root_of(run.graph(), tensor)] = run.plan.schedule.stage_to_rank[s] == place_.position;
   make_optimizer();
   connect_ranks(run.plan, run.layout, transport, device_.device(), deadline_);
 }
@@ -132,7 +128,7 @@ WorkerOptions Trainer::worker_options(const TrainingPosition& start) {
 
 void Trainer::make_optimizer() {
   owner_ = run_.plan.zero == 1 ? dealt(gradients_, parameters_, run_.layout) : std::vector<int>(gradients_.roots().size(), -1);
-  const std::map<int, ParameterNumbers> numbers = parameter_numbers(run_.graph(), run_.experiment.scenario);
+  settings_ = parameter_numbers(run_.graph(), run_.experiment.scenario);
   const Scenario& scenario = run_.experiment.scenario;
   if (steps_matrices(scenario.optimizer.name))
     matrices_ =
@@ -145,10 +141,10 @@ void Trainer::make_optimizer() {
     if (owner_[i] >= 0 && owner_[i] != own_share(i)) continue;
     const int root = gradients_.roots()[i];
     // Who holds nothing of a matrix still gathers it with the others.
-    if (sharded_ && gradients_.of(i).numel() == 0 && !numbers.at(root).matrix) continue;
+    if (sharded_ && gradients_.of(i).numel() == 0 && !settings_.at(root).matrix) continue;
     updated_.push_back(i);
     masters.push_back(parameters_.masters().at(root));
-    own.push_back(numbers.at(root));
+    own.push_back(settings_.at(root));
     parts.push_back(matrices_ && own.back().matrix ? matrices_->parts(root) : MatrixParts{});
   }
   std::optional<UncountedMemory> host;
@@ -156,12 +152,10 @@ void Trainer::make_optimizer() {
   optimizer_ = std::make_unique<GroupedOptimizer>(scenario.optimizer, scenario.training, masters, own, parts);
 }
 
-int Trainer::replica_of(int root) const {
-  return member_of(run_.plan, among_replicas(run_.graph().tensors[root]), transport_.rank());
-}
-
 int Trainer::own_share(std::size_t i) const {
-  return replica_of(gradients_.roots()[i]) % static_cast<int>(gradients_.shard_group(i)->ranks.size());
+  const Tensor& parameter = run_.graph().tensors[gradients_.roots()[i]];
+  return member_of(run_.plan, among_replicas(parameter), transport_.rank()) %
+         static_cast<int>(gradients_.shard_group(i)->ranks.size());
 }
 
 double Trainer::counted_squared_norm() const {
@@ -190,7 +184,7 @@ StepResult Trainer::step(std::int64_t step_index, bool drains) {
   }
   StepResult result = worker_.end(run);
   ++at_.step;
-  at_.samples += static_cast<std::int64_t>(run_.experiment.scenario.degrees.micro) * run_.layout.microbatches * run_.plan.data;
+  at_.samples += run_.samples_of_step();
   return result;
 }
 
@@ -207,8 +201,7 @@ double Trainer::evaluate(std::int64_t steps) {
 std::int64_t Trainer::evaluation_steps() const {
   if (!data_.validation) return 0;
   if (const int asked = run_.experiment.scenario.training.evaluate_steps; asked > 0) return asked;
-  const std::int64_t batch = std::int64_t{run_.experiment.scenario.degrees.micro} * run_.layout.microbatches * run_.plan.data;
-  return std::max<std::int64_t>(1, data_.held_out / batch);
+  return std::max<std::int64_t>(1, data_.held_out / run_.samples_of_step());
 }
 
 std::optional<double> Trainer::epoch() const {
@@ -223,83 +216,54 @@ TrainingPosition Trainer::position() const {
   return position;
 }
 
-// By how many ranks of a pipeline the parameter's rows are shared.
-int Trainer::ranks_of_rows(int root) const {
-  const auto cut = run_.layout.vocabulary.find(root);
-  return cut == run_.layout.vocabulary.end() ? 1 : cut->second;
+// This rank's index among those that update a parameter's part under ZeRO 1, and that alone have its fp32 values; else the first.
+int Trainer::owner_of(int root) const {
+  const auto& roots = gradients_.roots();
+  const auto slot = std::lower_bound(roots.begin(), roots.end(), root) - roots.begin();
+  return slot == std::ssize(roots) || roots[slot] != root ? 0 : std::max(0, owner_[slot]);
+}
+
+NamedState Trainer::state_of(int root, const std::string& kind, at::Tensor value, std::size_t number) const {
+  const Tensor& tensor = run_.graph().tensors[root];
+  NamedState state{tensor.name + kind, std::move(value), first_here_.at(root), &tensor, static_cast<std::uint32_t>(number)};
+  if (sharded_) state.lengths = sharded_->lengths(root);
+  if (!state.lengths.empty()) {
+    state.member = sharded_->member();
+    state.writes = state.writes && sharded_->counts();
+    return state;
+  }
+  state.ranks_of_rows = run_.layout.ranks_of_rows(root);
+  const int replica = member_of(run_.plan, among_replicas(tensor), transport_.rank());
+  state.writes = (state.writes || state.ranks_of_rows > 1) && replica == owner_of(root);
+  return state;
 }
 
 std::vector<NamedState> Trainer::model_state() const {
   std::vector<NamedState> state;
-  std::map<int, bool> first;  // does the first of the positions that use it stand here?
-  for (std::size_t s = run_.layout.stages.size(); s-- > 0;)
-    for (const int tensor : run_.layout.stages[s].parameters)
-      first[root_of(run_.graph(), tensor)] = run_.plan.schedule.stage_to_rank[s] == place_.position;
-  for (const auto& [root, master] : parameters_.masters()) {
-    const Tensor& parameter = run_.graph().tensors[root];
-    if (sharded_ && !sharded_->lengths(root).empty()) {
-      state.push_back(state_of(root, parameter.name, master, first.at(root), static_cast<std::uint32_t>(root)));
-      continue;
-    }
-    // Under ZeRO 1 only the replica that updates a parameter has its fp32 values.
-    const auto slot = std::find(gradients_.roots().begin(), gradients_.roots().end(), root) - gradients_.roots().begin();
-    const int owner = slot == std::ssize(owner_) ? 0 : std::max(0, owner_[slot]);
-    state.push_back({parameter.name, master, (first.at(root) || ranks_of_rows(root) > 1) && replica_of(root) == owner, &parameter,
-                     static_cast<std::uint32_t>(root)});
-    state.back().ranks_of_rows = ranks_of_rows(root);
-  }
-  for (const auto& [root, buffer] : parameters_.buffers()) {
-    const Tensor& tensor = run_.graph().tensors[root];
-    const auto number = static_cast<std::uint32_t>(run_.graph().tensors.size()) + static_cast<std::uint32_t>(root);
-    if (!is_of_the_rank(tensor)) state.push_back({tensor.name, buffer, first.at(root) && replica_of(root) == 0, &tensor, number});
-  }
+  for (const auto& [root, master] : parameters_.masters()) state.push_back(state_of(root, "", master, panpipe::at(root)));
+  for (const auto& [root, buffer] : parameters_.buffers())
+    if (!is_of_the_rank(run_.graph().tensors[root]))
+      state.push_back(state_of(root, "", buffer, run_.graph().tensors.size() + panpipe::at(root)));
   return state;
 }
 
-// This rank's part of a divided parameter. `first`: is this the position that writes it?
-NamedState Trainer::state_of(int root, std::string name, at::Tensor value, bool first, std::uint32_t number) const {
-  return {std::move(name), std::move(value),        first && sharded_->counts(), &run_.graph().tensors[root],
-          number,          sharded_->lengths(root), sharded_->member()};
-}
-
+// Of divided parameters alike on all members, whether they hold a part or not.
 std::vector<NamedState> Trainer::optimizer_state() const {
   std::vector<NamedState> state;
   constexpr std::size_t kMostKinds = 3;  // of state of one parameter
-  const std::map<int, std::vector<int>> holders = holders_of(run_.graph(), run_.layout, run_.plan);
-  if (sharded_) {  // alike on all members, whether they hold a part or not
-    const std::map<int, ParameterNumbers> numbers = parameter_numbers(run_.graph(), run_.experiment.scenario);
-    for (std::size_t i = 0, u = 0; i < gradients_.roots().size(); ++i) {
-      const int root = gradients_.roots()[i];
-      const std::vector<std::string> kinds = state_names(run_.experiment.scenario.optimizer, numbers.at(root));
-      const bool held = u < updated_.size() && updated_[u] == i;
-      for (std::size_t kind = 0; kind < kinds.size(); ++kind)
-        state.push_back(state_of(root, run_.graph().tensors[root].name + "." + kinds[kind],
-                                 held ? optimizer_->state(kind, u) : parameters_.masters().at(root),
-                                 holders.at(root).front() == place_.position,
-                                 static_cast<std::uint32_t>(static_cast<std::size_t>(root) * kMostKinds + kind)));
-      u += held;
-    }
-    return state;
-  }
-  for (std::size_t u = 0; u < updated_.size(); ++u) {
-    const int root = gradients_.roots()[updated_[u]];
-    const Tensor& parameter = run_.graph().tensors[root];
-    const bool here = holders.at(root).front() == place_.position || ranks_of_rows(root) > 1;
-    const bool writes = here && replica_of(root) == std::max(0, owner_[updated_[u]]);
-    const std::vector<std::string> kinds = optimizer_->state_names(u);
-    for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
-      state.push_back({parameter.name + "." + kinds[kind], optimizer_->state(kind, u), writes, &parameter,
-                       static_cast<std::uint32_t>(static_cast<std::size_t>(root) * kMostKinds + kind)});
-      state.back().ranks_of_rows = ranks_of_rows(root);
-    }
+  for (std::size_t i = 0, u = 0; i < gradients_.roots().size(); ++i) {
+    const int root = gradients_.roots()[i];
+    const bool held = u < updated_.size() && updated_[u] == i;
+    if (!held && !sharded_) continue;
+    const std::vector<std::string> kinds = kinds_of(root);
+    for (std::size_t kind = 0; kind < kinds.size(); ++kind)
+      state.push_back(state_of(root, "." + kinds[kind], held ? optimizer_->state(kind, u) : parameters_.masters().at(root),
+                               panpipe::at(root) * kMostKinds + kind));
+    u += held;
   }
   if (!versions_) return state;
-  for (const auto& [root, value] : versions_->older()) {
-    const Tensor& parameter = run_.graph().tensors[root];
-    const bool writes = holders.at(root).front() == place_.position && replica_of(root) == 0;
-    state.push_back({parameter.name + ".before_update", value, writes, &parameter,
-                     static_cast<std::uint32_t>(static_cast<std::size_t>(root) * kMostKinds + kMostKinds - 1)});
-  }
+  for (const auto& [root, value] : versions_->older())
+    state.push_back(state_of(root, ".before_update", value, panpipe::at(root) * kMostKinds + kMostKinds - 1));
   return state;
 }
 

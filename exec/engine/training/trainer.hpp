@@ -18,7 +18,6 @@
 #include "exec/engine/training/posted_numbers.hpp"
 #include "exec/engine/training/sharded_parameters.hpp"
 #include "exec/engine/training/training_data.hpp"
-#include "exec/engine/training/undo.hpp"
 #include "exec/engine/training/weight_slots.hpp"
 #include "exec/engine/training/whole_matrices.hpp"
 #include "exec/engine/worker.hpp"
@@ -90,8 +89,6 @@ class Trainer {
 
   const SeededParameters& parameters() const { return parameters_; }
   const Gradients& gradients() const { return gradients_; }
-  const GroupedOptimizer& optimizer() const { return *optimizer_; }
-  const Worker& worker() const { return worker_; }
   Transport& transport() const { return transport_; }
   const PreparedRun& run() const { return run_; }
 
@@ -101,14 +98,12 @@ class Trainer {
   void update(StepRun& run);
   double counted_squared_norm() const;
   int own_share(std::size_t i) const;  // this rank's index among those over which ZeRO divides the parameter
-  int ranks_of_rows(int root) const;
-  int replica_of(int root) const;  // this rank's index among those with the same part of a parameter or buffer
   // An update that was made before all ranks knew the norm.
   struct Unchecked {
     std::int64_t step = 0;
     double scale = 1;
     PostedNumbers::Posted norms{};
-    Undo before;
+    std::vector<at::Tensor> changed{}, before{};  // what it changes, and copies from before
   };
   bool decides() const;
   double clipping_of(double total, double scale, std::int64_t step_index, bool& skipped);
@@ -117,7 +112,12 @@ class Trainer {
   void begin_step();
   void apply(double factor);
   void share_updates();
-  NamedState state_of(int root, std::string name, at::Tensor value, bool first, std::uint32_t number) const;
+  int owner_of(int root) const;
+  // Names of its state in the optimizer.
+  std::vector<std::string> kinds_of(int root) const {
+    return state_names(run_.experiment.scenario.optimizer, settings_.at(root));
+  }
+  NamedState state_of(int root, const std::string& kind, at::Tensor value, std::size_t number) const;
 
   const PreparedRun& run_;
   Transport& transport_;
@@ -131,8 +131,10 @@ class Trainer {
   Gradients gradients_;
   std::unique_ptr<WeightVersions> versions_;  // nullptr if passes run with the latest weights
   LossScaler scaler_;
-  std::unique_ptr<WholeMatrices> matrices_;  // nullptr where the optimizer steps none
+  std::unique_ptr<WholeMatrices> matrices_;   // nullptr where the optimizer steps none
+  std::map<int, ParameterNumbers> settings_;  // of trained parameters, by root
   std::unique_ptr<GroupedOptimizer> optimizer_;
+  std::map<int, bool> first_here_;    // by root: the first of the stages that use it is of this position
   std::vector<int> owner_;            // per parameter of gradients_: index of the replica that updates it, -1 = all
   std::vector<std::size_t> updated_;  // parameters that this rank updates
   TrainingPosition at_;

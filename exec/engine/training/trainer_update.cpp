@@ -2,13 +2,13 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_copy.h>
 #include <ATen/ops/_foreach_mul.h>
-#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/flatten_dense_tensors.h>
+#include <ATen/ops/unflatten_dense_tensors.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <map>
 #include <tuple>
 
@@ -37,31 +37,23 @@ void Trainer::update(StepRun& run) {
     notes_.squared_norm = counted_squared_norm();
   }
   if (numbers_) {
-    unchecked_.emplace(Unchecked{run.step, scale, numbers_->post({notes_.squared_norm}), Undo(changed_by_update())});
+    unchecked_.emplace(Unchecked{run.step, scale, numbers_->post({notes_.squared_norm}), changed_by_update()});
+    for (const at::Tensor& value : unchecked_->changed) unchecked_->before.push_back(value.clone());
   } else if (decides()) {
-    std::string mine(sizeof(double), '\0');
-    std::memcpy(mine.data(), &notes_.squared_norm, sizeof(double));
     double total = 0;
-    for (const std::string& part : transport_.all_gather(mine, deadline_, "the norm of the gradients")) {
-      double value = 0;
-      std::memcpy(&value, part.data(), sizeof(double));
-      total += value;
-    }
+    for (const auto& row : all_numbers(transport_, {notes_.squared_norm}, deadline_, "the norm of the gradients"))
+      total += row[0];
     factor *= clipping_of(total, scale, run.step, notes_.skipped);
   }
   notes_.squared_norm /= scale * scale;
   if (notes_.skipped || run_.experiment.scenario.optimizer.name == "none") return;
 
-  Span span;
-  span.device = transport_.rank();
-  span.lane = Lane::Compute;
-  span.action.kind = ActionKind::Opt;
   SpanLog& spans = worker_.spans();
   // A host's update is no work of the device.
   const auto now = [&] { return slots_ ? SpanLog::Moment{Clock::now(), {}} : spans.now(); };
   const SpanLog::Moment start = now();
   apply(factor);
-  spans.note(std::move(span), start, {now()});
+  spans.note(span_on(transport_.rank(), Lane::Compute, {.kind = ActionKind::Opt}), start, {now()});
   if (sharded_) sharded_->updated();
   ++at_.updates;
 }
@@ -90,7 +82,8 @@ std::vector<at::Tensor> Trainer::changed_by_update() const {
   }
   for (const int root : gradients_.roots()) changed.push_back(parameters_.trained().at(root));
   for (std::size_t u = 0; u < updated_.size(); ++u)
-    for (std::size_t kind = 0; kind < optimizer_->state_names(u).size(); ++kind) changed.push_back(optimizer_->state(kind, u));
+    for (std::size_t kind = 0; kind < kinds_of(gradients_.roots()[updated_[u]]).size(); ++kind)
+      changed.push_back(optimizer_->state(kind, u));
   for (const auto& [root, buffer] : parameters_.buffers())
     if (run_.graph().tensors[root].written) changed.push_back(buffer);
   return changed;
@@ -108,7 +101,7 @@ bool Trainer::update_stands() {
   const Unchecked last = std::move(*unchecked_);
   unchecked_.reset();
   if (!skipped_before_ && clipping == 1) return true;
-  last.before.restore();
+  for (std::size_t i = 0; i < last.changed.size(); ++i) last.changed[i].copy_(last.before[i]);
   if (run_.experiment.scenario.optimizer.name == "none") return true;
   optimizer_->set_updates(--at_.updates);
   if (skipped_before_) return false;
@@ -147,46 +140,33 @@ void Trainer::apply(double factor) {
 // experts to those that hold the same.
 void Trainer::share_updates() {
   struct Share {
-    PendingPtr pending;
-    at::Tensor flat;
-    std::vector<at::Tensor> values;
-    bool mine;
+    std::vector<at::Tensor> values{};
+    const Group* group = nullptr;
+    std::int64_t elements = 0;
+    bool mine = false;
+    at::Tensor flat{};
+    PendingPtr pending{};
   };
-  std::vector<Share> shares;
   // of experts, by whom, of which type: the same order on all of a group
-  std::map<std::tuple<bool, int, at::ScalarType>, std::pair<const Group*, std::vector<at::Tensor>>> updated;
+  std::map<std::tuple<bool, int, at::ScalarType>, Share> shares;
   for (std::size_t i = 0; i < owner_.size(); ++i) {
     if (owner_[i] < 0) continue;
     const int root = gradients_.roots()[i];
     const at::Tensor value = parameters_.trained().at(root).detach();
-    auto& [group, values] = updated[{run_.graph().tensors[root].experts, owner_[i], value.scalar_type()}];
-    group = &*gradients_.shard_group(i);
-    values.push_back(value);
+    Share& share = shares[{run_.graph().tensors[root].experts, owner_[i], value.scalar_type()}];
+    share.group = &*gradients_.shard_group(i);
+    share.mine = owner_[i] == own_share(i);
+    share.elements += value.numel();
+    share.values.push_back(value);
   }
-  for (auto& [key, entry] : updated) {
-    auto& [group, values] = entry;
-    const int root = group->ranks[std::get<int>(key)];
-    Share share{nullptr, {}, std::move(values), root == transport_.rank()};
-    std::vector<at::Tensor> rows;
-    std::int64_t elements = 0;
-    for (const at::Tensor& value : share.values) {
-      elements += value.numel();
-      if (share.mine) rows.push_back(value.reshape({-1}));
-    }
-    share.flat = share.mine ? at::cat(rows) : at::empty({elements}, share.values.front().options());
-    share.pending = transport_.broadcast(share.flat, root, *group);
-    shares.push_back(std::move(share));
+  for (auto& [key, share] : shares) {
+    share.flat =
+        share.mine ? at::flatten_dense_tensors(share.values) : at::empty({share.elements}, share.values.front().options());
+    share.pending = transport_.broadcast(share.flat, share.group->ranks[std::get<int>(key)], *share.group);
   }
-  for (Share& share : shares) {
+  for (auto& [key, share] : shares) {
     share.pending->wait(deadline_, "the updated parameters of the other replicas");
-    if (share.mine) continue;
-    std::vector<at::Tensor> parts;
-    std::int64_t offset = 0;
-    for (const at::Tensor& value : share.values) {
-      parts.push_back(share.flat.narrow(0, offset, value.numel()).view(value.sizes()));
-      offset += value.numel();
-    }
-    at::_foreach_copy_(share.values, parts);
+    if (!share.mine) at::_foreach_copy_(share.values, at::unflatten_dense_tensors(share.flat, share.values));
   }
 }
 

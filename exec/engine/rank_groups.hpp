@@ -1,0 +1,27 @@
+// Making groups of ranks: every rank makes every group, in the same order, as transports want it.
+#pragma once
+
+#include <map>
+#include <set>
+#include <vector>
+
+#include "exec/engine/mesh.hpp"
+#include "exec/engine/transport/transport.hpp"
+
+namespace panpipe::exec {
+
+using RankGroups = std::map<std::vector<int>, Group>;  // by ranks
+
+inline void add_groups(const Plan& plan, Among among, std::set<std::vector<int>>& wanted) {
+  for (int rank = 0; rank < plan.device_count(); ++rank) wanted.insert(group_of(plan, among, rank));
+}
+
+// Those with more than one rank.
+inline RankGroups make_groups(Transport& transport, const std::set<std::vector<int>>& wanted) {
+  RankGroups made;
+  for (const std::vector<int>& ranks : wanted)
+    if (ranks.size() > 1) made[ranks] = transport.make_group(ranks);
+  return made;
+}
+
+}  // namespace panpipe::exec
