@@ -88,14 +88,12 @@ void HostTraffic::bring_weights(std::size_t turn, std::size_t pieces) {
   const Bytes all = weights_of(of.stage).weights;
   if (all <= Bytes(0)) return;
   const std::int32_t room = of.room_after < 0 ? -1 : last_pass_[of.room_after];
-  const auto size = [&](std::size_t first) {  // of the first pieces
-    return all.base() * static_cast<std::int64_t>(first) / static_cast<std::int64_t>(kWeightPieces);
-  };
   for (std::size_t& made = pieces_[turn]; made < std::min(pieces, kWeightPieces); ++made) {
     Action action;
     action.kind = ActionKind::Unshard;
     action.stage = of.stage;
-    last_piece_[turn] = copy(action, false, Bytes(size(made + 1) - size(made)), room, Lane::Copy);
+    last_piece_[turn] =
+        copy(action, false, Bytes(bytes_of_pieces(all.base(), made + 1) - bytes_of_pieces(all.base(), made)), room, Lane::Copy);
   }
 }
 

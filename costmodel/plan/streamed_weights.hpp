@@ -31,6 +31,10 @@ struct WeightTurn {
   int room_after = -1;              // turn whose end makes room for the weights that come; -1: there is room
 };
 constexpr std::size_t kWeightPieces = 8;  // of a stage's weights on their way, with activations in between
+// Of the first of them.
+constexpr std::int64_t bytes_of_pieces(std::int64_t all, std::size_t pieces) {
+  return all * static_cast<std::int64_t>(pieces) / static_cast<std::int64_t>(kWeightPieces);
+}
 std::vector<WeightTurn> weight_turns(const std::vector<Action>& row);
 
 }  // namespace panpipe

@@ -7,11 +7,10 @@
 #include <ATen/ops/_foreach_zero.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/stack.h>
+#include <ATen/ops/unflatten_dense_tensors.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 #include <fmt/format.h>
-#include <torch/csrc/autograd/function_hook.h>
-#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 #include <set>
@@ -19,7 +18,6 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "costmodel/workload/operands.hpp"
 #include "exec/engine/tensor_parallel_shards.hpp"
 #include "exec/engine/training/sharded_parameters.hpp"
 #include "exec/engine/training/weight_slots.hpp"
@@ -40,26 +38,6 @@ std::map<int, std::vector<int>> holders_of(const OperatorGraph& graph, const Sta
   return holders;
 }
 
-namespace {
-
-// By how many operators of a position's stages a parameter is read. A stage is cut where its ranks communicate and around blocks
-// that run again, and each segment has a backward of its own: several readers may add to the gradient apart.
-int uses_of(const OperatorGraph& graph, const StageLayout& layout, const Plan& plan, int position, int root) {
-  int uses = 0;
-  for (std::size_t s = 0; s < layout.stages.size(); ++s) {
-    if (plan.schedule.stage_to_rank[s] != position) continue;
-    const StageRange& stage = layout.stages[s];
-    for (int op = stage.first_operator; op < stage.end_operator; ++op)
-      for_each_operand(graph.operators[op], [&](int tensor) {
-        const TensorRole role = graph.tensors[tensor].role;
-        uses += role == TensorRole::Parameter && root_of(graph, tensor) == root;
-      });
-  }
-  return uses;
-}
-
-}  // namespace
-
 double squared_norm(const std::vector<at::Tensor>& gradients) {
   if (gradients.empty()) return 0;
   const bool wide =
@@ -67,13 +45,6 @@ double squared_norm(const std::vector<at::Tensor>& gradients) {
   const at::Tensor norms = at::stack(at::_foreach_norm(gradients, 2, wide ? at::kDouble : at::kFloat)).to(at::kDouble);
   return norms.mul(norms).sum().item<double>();
 }
-
-struct Gradients::Hook : torch::autograd::PostAccumulateGradHook {
-  Hook(Gradients* to, std::size_t index) : gradients(to), slot(index) {}
-  void operator()(const at::Tensor&) override { gradients->accumulated(slot); }
-  Gradients* gradients;
-  std::size_t slot;
-};
 
 Gradients::Gradients(const OperatorGraph& graph, const Plan& plan, const StageLayout& layout, const SeededParameters& parameters,
                      Transport& transport, Clock::duration deadline, std::int64_t bucket_bytes, ShardedParameters* sharded,
@@ -87,8 +58,13 @@ Gradients::Gradients(const OperatorGraph& graph, const Plan& plan, const StageLa
       deadline_(deadline),
       sharded_(sharded),
       weight_slots_(slots) {
-  Groups groups;
-  make_groups(groups);
+  const RankGroups groups = make_own_groups();
+  // By how many operators of its stages a parameter is read. A stage is cut where its ranks communicate and around blocks that
+  // run again, and each segment has a backward of its own: several readers may add to the gradient apart.
+  std::map<int, int> readers;
+  for (const int stage : stages_of(plan, place_.position))
+    for_each_read(graph, layout.stages[stage].first_operator, layout.stages[stage].end_operator,
+                  [&](int root) { ++readers[root]; });
   const auto zeros = [&](const at::Tensor& like) { return slots != nullptr ? slots->zeros_on_host(like) : at::zeros_like(like); };
   for (const auto& [root, value] : parameters.trained()) {
     if (!value.requires_grad()) continue;
@@ -110,7 +86,7 @@ Gradients::Gradients(const OperatorGraph& graph, const Plan& plan, const StageLa
                   std::find(first.begin(), first.end(), here) != first.end();
     slot.late =
         (holders_.at(root).size() > 1 && layout.vocabulary.count(root) == 0) || gradient_peers(tensor, here, plan).size() > 1;
-    slot.once = uses_of(graph, layout, plan, place_.position, root) == 1;
+    slot.once = readers[root] == 1;
     if (slot.wide) slot.gradient = zeros(parameters.masters().at(root));
     roots_.push_back(root);
     slots_.push_back(std::move(slot));
@@ -121,13 +97,7 @@ Gradients::Gradients(const OperatorGraph& graph, const Plan& plan, const StageLa
   make_sets();
   for (std::size_t i = 0; i < slots_.size() && slots != nullptr; ++i) slots->sum_into(roots_[i], slots_[i].gradient);
   for (std::size_t i = 0; i < slots_.size(); ++i)
-    if (slots_[i].wide || slots_[i].bucket >= 0)
-      torch::autograd::impl::set_post_acc_grad_hooks(slots_[i].value, std::make_unique<Hook>(this, i));
-}
-
-Gradients::~Gradients() {
-  for (Slot& slot : slots_)
-    if (slot.wide || slot.bucket >= 0) torch::autograd::impl::set_post_acc_grad_hooks(slot.value, nullptr);
+    if (slots_[i].wide || slots_[i].bucket >= 0) hooks_.add(slots_[i].value, [this, i] { accumulated(i); });
 }
 
 // The ranks whose gradients of a parameter add up, ascending, for the rank `device` of its holders' devices or any rank of the
@@ -143,21 +113,17 @@ std::vector<int> Gradients::summed_over(int root, int device) const {
   return ranks;
 }
 
-// Every rank makes every group, in the same order, as transports want it.
-void Gradients::make_groups(Groups& made) {
+RankGroups Gradients::make_own_groups() {
   std::set<std::vector<int>> wanted;
   for (int device = 0; device < plan_.device_count(); ++device)
     for (const auto& [root, positions] : holders_) wanted.insert(summed_over(root, device));
-  const auto wants = [&](Among among) {
-    for (int rank = 0; rank < plan_.device_count(); ++rank) wanted.insert(group_of(plan_, among, rank));
-  };
-  wants(Among::ShardGroup);
-  if (plan_.experts_apart()) wants(Among::ExpertData);
-  for (const std::vector<int>& ranks : wanted)
-    if (ranks.size() > 1) made[ranks] = transport_.make_group(ranks);
+  add_groups(plan_, Among::ShardGroup, wanted);
+  if (plan_.experts_apart()) add_groups(plan_, Among::ExpertData, wanted);
+  RankGroups made = make_groups(transport_, wanted);
   if (plan_.shard_group() > 1) shard_group_ = made.at(group_of(plan_, Among::ShardGroup, transport_.rank()));
   if (plan_.experts_apart() && plan_.expert_holders() > 1)
     expert_shard_group_ = made.at(group_of(plan_, Among::ExpertData, transport_.rank()));
+  return made;
 }
 
 const std::optional<Group>& Gradients::shard_group(std::size_t i) const {
@@ -191,7 +157,7 @@ void Gradients::find_last_actions() {
 // In the order in which gradients become whole: by their last backward, and inside it from the stage's end to its beginning,
 // those with several readers last. Gradients that other ranks than the replicas hold too come last, by their holders and in graph
 // order, which is the same on all of these ranks.
-void Gradients::make_buckets(const Groups& groups, std::int64_t bucket_bytes) {
+void Gradients::make_buckets(const RankGroups& groups, std::int64_t bucket_bytes) {
   std::vector<std::size_t> order(slots_.size());
   std::vector<std::vector<int>> ranks;
   for (std::size_t i = 0; i < order.size(); ++i) {
@@ -232,11 +198,10 @@ void Gradients::make_buckets(const Groups& groups, std::int64_t bucket_bytes) {
     buckets_[b].flat = weight_slots_ != nullptr
                            ? weight_slots_->zeros_on_host(at::empty({elements[b]}, options.device(at::kMeta)))
                            : at::zeros({elements[b]}, options.device(device));
-    std::int64_t offset = 0;
-    for (const std::size_t i : buckets_[b].slots) {
-      slots_[i].gradient = buckets_[b].flat.narrow(0, offset, slots_[i].value.numel()).view(slots_[i].value.sizes());
-      offset += slots_[i].value.numel();
-    }
+    std::vector<at::Tensor> values;
+    for (const std::size_t i : buckets_[b].slots) values.push_back(slots_[i].value);
+    values = at::unflatten_dense_tensors(buckets_[b].flat, values);
+    for (std::size_t k = 0; k < values.size(); ++k) slots_[buckets_[b].slots[k]].gradient = std::move(values[k]);
   }
 }
 
@@ -369,24 +334,10 @@ void Gradients::finish(SpanLog& spans) {
   for (Bucket& bucket : buckets_) {
     bucket.pending->wait(deadline_,
                          fmt::format("the sum of gradients of stage {} over {} ranks", bucket.stage, bucket.group.ranks.size()));
-    Span span;
-    span.device = transport_.rank();
-    span.lane = Lane::Data;
-    span.action.kind = ActionKind::ReduceGrad;
-    span.action.stage = bucket.stage;
-    span.label = "all_reduce";
-    span.bytes = Bytes(static_cast<std::int64_t>(bucket.flat.nbytes()));
+    Span span = span_on(transport_.rank(), Lane::Data, {.kind = ActionKind::ReduceGrad, .stage = bucket.stage},
+                        static_cast<std::int64_t>(bucket.flat.nbytes()), "all_reduce");
     spans.note(std::move(span), bucket.started, {spans.done(*bucket.pending)});
   }
-}
-
-std::int64_t Gradients::bytes() const {
-  if (sharded_ != nullptr) return sharded_->gradient_bytes();
-  std::int64_t bytes = 0;
-  for (const Bucket& bucket : buckets_) bytes += static_cast<std::int64_t>(bucket.flat.nbytes());
-  for (const Slot& slot : slots_)
-    if (slot.bucket < 0 && slot.wide) bytes += static_cast<std::int64_t>(slot.gradient.nbytes());
-  return bytes;
 }
 
 }  // namespace panpipe::exec

@@ -17,7 +17,9 @@
 #include "exec/engine/measure/span_log.hpp"
 #include "exec/engine/mesh.hpp"
 #include "exec/engine/parameters.hpp"
+#include "exec/engine/rank_groups.hpp"
 #include "exec/engine/stage_layout.hpp"
+#include "exec/engine/training/gradient_hooks.hpp"
 #include "exec/engine/transport/transport.hpp"
 
 namespace panpipe::exec {
@@ -43,9 +45,6 @@ class Gradients : public AroundActions {
   Gradients(const OperatorGraph& graph, const Plan& plan, const StageLayout& layout, const SeededParameters& parameters,
             Transport& transport, Clock::duration deadline, std::int64_t bucket_bytes = kBucketBytes,
             ShardedParameters* sharded = nullptr, WeightSlots* slots = nullptr);
-  ~Gradients() override;
-  Gradients(const Gradients&) = delete;
-  Gradients& operator=(const Gradients&) = delete;
 
   void begin_step();
   void before_action(std::size_t index, bool evaluates) override;
@@ -64,10 +63,8 @@ class Gradients : public AroundActions {
   // The ranks over which ZeRO divides the parameter: this rank's shard group, or for experts all their holders; nullopt if it is
   // the only one.
   const std::optional<Group>& shard_group(std::size_t i) const;
-  std::int64_t bytes() const;  // of buckets and fp32 sums
 
  private:
-  struct Hook;
   struct Slot {
     at::Tensor value, gradient;
     bool wide = false;    // summed over microbatches in fp32, next to a 2-byte gradient
@@ -94,11 +91,10 @@ class Gradients : public AroundActions {
     SpanLog::Moment started;
   };
 
-  using Groups = std::map<std::vector<int>, Group>;  // by ranks
   std::vector<int> summed_over(int root, int device) const;
-  void make_groups(Groups& made);
+  RankGroups make_own_groups();
   void find_last_actions();
-  void make_buckets(const Groups& groups, std::int64_t bucket_bytes);
+  void make_buckets(const RankGroups& groups, std::int64_t bucket_bytes);
   void make_sets();
   void accumulated(std::size_t slot);
   void add_arrived();
@@ -120,6 +116,7 @@ class Gradients : public AroundActions {
   std::vector<std::vector<std::size_t>> arms_;  // by action index
   std::vector<Bucket> buckets_;                 // in starting order
   std::size_t next_bucket_ = 0;
+  GradientHooks hooks_;
   std::vector<std::size_t> arrived_;  // slots of one set whose `arrived` is not yet added
 };
 

@@ -121,11 +121,4 @@ double update_scale(UpdateScale scale, double rows, double columns) {
   return std::sqrt(std::max(rows, columns));
 }
 
-std::int64_t Optimizer::state_bytes() const {
-  std::int64_t bytes = 0;
-  for (const auto& values : state_)
-    for (const at::Tensor& value : values) bytes += static_cast<std::int64_t>(value.nbytes());
-  return bytes;
-}
-
 }  // namespace panpipe::exec

@@ -25,9 +25,7 @@ class Optimizer {
   static std::vector<std::string> state_names(const OptimizerRequest& request);
   at::Tensor state(std::size_t name, std::size_t parameter) const { return state_[name][parameter]; }
   // Number of updates made; Adam's bias correction depends on it.
-  std::int64_t updates() const { return updates_; }
   void set_updates(std::int64_t updates) { updates_ = updates; }
-  std::int64_t state_bytes() const;
 
  private:
   void step_matrix(std::size_t parameter, const at::Tensor& gradient, double learning_rate) const;

@@ -122,7 +122,7 @@ GroupedOptimizer::GroupedOptimizer(const OptimizerRequest& request, const Traini
   std::map<ParameterNumbers, std::size_t> group_of;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const auto [group, made] = group_of.try_emplace(numbers[i], groups_.size());
-    if (made) groups_.push_back({numbers[i], request, {}, nullptr});
+    if (made) groups_.push_back({numbers[i], {}, nullptr});
     places_.emplace_back(group->second, groups_[group->second].parameters.size());
     groups_[group->second].parameters.push_back(i);
   }
@@ -133,23 +133,17 @@ GroupedOptimizer::GroupedOptimizer(const OptimizerRequest& request, const Traini
       own.push_back(parameters[i]);
       if (!parts.empty()) own_parts.push_back(parts[i]);
     }
-    group.request = request_for(request, group.numbers);
-    group.optimizer = std::make_unique<Optimizer>(group.request, std::move(own), std::move(own_parts));
+    group.optimizer = std::make_unique<Optimizer>(request_for(request, group.numbers), std::move(own), std::move(own_parts));
   }
 }
 
 void GroupedOptimizer::step(const std::vector<at::Tensor>& gradients, std::int64_t update) {
   PANPIPE_CHECK(gradients.size() == places_.size(), "one gradient per parameter");
-  ++updates_;
   for (Group& group : groups_) {
     std::vector<at::Tensor> own;
     for (const std::size_t i : group.parameters) own.push_back(gradients[i]);
     group.optimizer->step(own, learning_rate(request_, training_, update, group.numbers.learning_rate));
   }
-}
-
-std::vector<std::string> GroupedOptimizer::state_names(std::size_t parameter) const {
-  return Optimizer::state_names(groups_[places_[parameter].first].request);
 }
 
 at::Tensor GroupedOptimizer::state(std::size_t name, std::size_t parameter) const {
@@ -158,14 +152,7 @@ at::Tensor GroupedOptimizer::state(std::size_t name, std::size_t parameter) cons
 }
 
 void GroupedOptimizer::set_updates(std::int64_t updates) {
-  updates_ = updates;
   for (Group& group : groups_) group.optimizer->set_updates(updates);
-}
-
-std::int64_t GroupedOptimizer::state_bytes() const {
-  std::int64_t bytes = 0;
-  for (const Group& group : groups_) bytes += group.optimizer->state_bytes();
-  return bytes;
 }
 
 }  // namespace panpipe::exec

@@ -39,17 +39,12 @@ class GroupedOptimizer {
   // One gradient per parameter; `update`: number of the update, for the learning-rate curve.
   void step(const std::vector<at::Tensor>& gradients, std::int64_t update);
 
-  // Optimizer::state_names of that parameter.
-  std::vector<std::string> state_names(std::size_t parameter) const;
   at::Tensor state(std::size_t name, std::size_t parameter) const;
-  std::int64_t updates() const { return updates_; }
   void set_updates(std::int64_t updates);
-  std::int64_t state_bytes() const;
 
  private:
   struct Group {
     ParameterNumbers numbers;
-    OptimizerRequest request;
     std::vector<std::size_t> parameters;  // in the given order
     std::unique_ptr<Optimizer> optimizer;
   };
@@ -57,7 +52,6 @@ class GroupedOptimizer {
   TrainingRequest training_;
   std::vector<Group> groups_;
   std::vector<std::pair<std::size_t, std::size_t>> places_;  // per parameter: its group, and its index in it
-  std::int64_t updates_ = 0;
 };
 
 }  // namespace panpipe::exec

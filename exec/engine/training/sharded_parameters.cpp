@@ -1,12 +1,12 @@
 #include "exec/engine/training/sharded_parameters.hpp"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/_foreach_copy.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/unflatten_dense_tensors.h>
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
-#include <torch/csrc/autograd/function_hook.h>
-#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 #include <utility>
@@ -36,13 +36,6 @@ void take_memory(const at::Tensor& whole) {
 
 }  // namespace
 
-struct ShardedParameters::Hook : torch::autograd::PostAccumulateGradHook {
-  Hook(ShardedParameters* to, int of) : parameters(to), root(of) {}
-  void operator()(const at::Tensor& value) override { parameters->accumulated(root, value); }
-  ShardedParameters* parameters;
-  int root;
-};
-
 ShardedParameters::ShardedParameters(const OperatorGraph& graph, const Plan& plan, const StageLayout& layout,
                                      const ShardLayout& shards, Transport& transport, Clock::duration deadline, Ahead ahead,
                                      bool shared_autograd)
@@ -64,15 +57,10 @@ ShardedParameters::ShardedParameters(const OperatorGraph& graph, const Plan& pla
     for (const std::size_t flat : group.flats)
       for (const FlatParameters::Entry& entry : own.flats[flat].entries) groups_of_[entry.root].push_back(number);
   }
-  make_groups(graph, plan, layout);
+  make_own_groups(graph, plan, layout);
 }
 
-ShardedParameters::~ShardedParameters() {
-  for (const at::Tensor& value : watched_) torch::autograd::impl::set_post_acc_grad_hooks(value, nullptr);
-}
-
-// Every rank makes every group, in the same order, as transports want it.
-void ShardedParameters::make_groups(const OperatorGraph& graph, const Plan& plan, const StageLayout& layout) {
+void ShardedParameters::make_own_groups(const OperatorGraph& graph, const Plan& plan, const StageLayout& layout) {
   std::set<std::vector<int>> wanted;
   const std::map<int, std::vector<int>> positions_of = holders_of(graph, layout, plan);
   const auto summed_late = [&](int root, const MeshPlace& of) {
@@ -82,16 +70,14 @@ void ShardedParameters::make_groups(const OperatorGraph& graph, const Plan& plan
         ranks.push_back(world_rank(plan, {position, of.replica, peer}));
     return ranks;
   };
+  add_groups(plan, Among::ShardGroup, wanted);
+  add_groups(plan, Among::Holders, wanted);
   for (int rank = 0; rank < transport_.size(); ++rank) {
     const MeshPlace of = place_of(plan, rank);
-    wanted.insert(group_of(plan, Among::ShardGroup, rank));
-    wanted.insert(group_of(plan, Among::Holders, rank));
     for (const auto& [root, positions] : positions_of)
       if (std::find(positions.begin(), positions.end(), of.position) != positions.end()) wanted.insert(summed_late(root, of));
   }
-  std::map<std::vector<int>, panpipe::exec::Group> made;
-  for (const std::vector<int>& ranks : wanted)
-    if (ranks.size() > 1) made[ranks] = transport_.make_group(ranks);
+  const RankGroups made = make_groups(transport_, wanted);
   group_ = made.at(group_of(plan, Among::ShardGroup, transport_.rank()));
   if (plan.replicas() > members_) holders_ = made.at(group_of(plan, Among::Holders, transport_.rank()));
   std::map<std::vector<int>, std::vector<int>> late;
@@ -104,19 +90,13 @@ void ShardedParameters::make_groups(const OperatorGraph& graph, const Plan& plan
   }
 }
 
-const FlatParameters::Entry& ShardedParameters::entry_of(int root) const {
-  const auto& entries = flats_[pieces_.at(root).flat].layout->entries;
-  return *std::find_if(entries.begin(), entries.end(), [&](const FlatParameters::Entry& entry) { return entry.root == root; });
-}
-
 bool ShardedParameters::place(int root, at::Tensor& value, at::Tensor& master) {
   const at::NoGradGuard no_graph;
-  const auto found = std::find_if(flats_.begin(), flats_.end(), [&](const Flat& flat) {
-    return std::any_of(flat.layout->entries.begin(), flat.layout->entries.end(),
-                       [&](const FlatParameters::Entry& entry) { return entry.root == root; });
-  });
-  if (found == flats_.end()) return false;  // frozen, under ZeRO 2
-  Flat& flat = *found;
+  FlatParameters::Entry entry;
+  const FlatParameters* found = shards_.flat_of(place_.position, root, &entry);
+  if (found == nullptr) return false;  // frozen, under ZeRO 2
+  const auto index = static_cast<std::size_t>(found - shards_.positions[place_.position].flats.data());
+  Flat& flat = flats_[index];
   const std::int64_t part = flat.layout->part;
   if (!flat.whole.defined()) {
     flat.whole = at::zeros({part * members_}, value.options());
@@ -125,8 +105,8 @@ bool ShardedParameters::place(int root, at::Tensor& value, at::Tensor& master) {
     if (flat.layout->trained) flat.sum = at::zeros({part}, master.options());
   }
   Piece& piece = pieces_[root];
-  piece.flat = static_cast<std::size_t>(found - flats_.begin());
-  const FlatParameters::Entry& entry = entry_of(root);
+  piece.flat = index;
+  piece.entry = entry;
   const std::int64_t begin = static_cast<std::int64_t>(member_) * part;
   piece.first = std::clamp<std::int64_t>(begin - entry.first, 0, entry.elements);
   piece.elements = std::clamp<std::int64_t>(begin + part - entry.first, 0, entry.elements) - piece.first;
@@ -163,11 +143,8 @@ std::int64_t ShardedParameters::gradient_bytes() const {
 }
 
 void ShardedParameters::watch(const std::map<int, at::Tensor>& trained) {
-  for (const auto& [root, value] : trained) {
-    if (!value.requires_grad()) continue;
-    torch::autograd::impl::set_post_acc_grad_hooks(value, std::make_unique<Hook>(this, root));
-    watched_.push_back(value);
-  }
+  for (const auto& [root, value] : trained)
+    if (value.requires_grad()) hooks_.add(value, [this, root = root, value = value] { accumulated(root, value); });
 }
 
 at::Tensor ShardedParameters::own_part(int root, const at::Tensor& whole) const {
@@ -236,8 +213,8 @@ void ShardedParameters::move_waits_to(std::vector<SpanLog::Interval>& waits) {
 // Autograd made the gradient of a parameter in one operator's backward.
 void ShardedParameters::accumulated(int root, const at::Tensor& value) {
   const at::NoGradGuard no_graph;
-  Flat& flat = flats_[pieces_.at(root).flat];
-  const FlatParameters::Entry& entry = entry_of(root);
+  const auto& [index, entry, first, elements, gradient] = pieces_.at(root);
+  Flat& flat = flats_[index];
   const at::Tensor made = std::exchange(value.mutable_grad(), at::Tensor());
   if (!flat.arrived.defined()) {
     // Where nothing follows on a reduction, ranks need not finish it at the same point.
@@ -319,29 +296,25 @@ void ShardedParameters::finish() {
   const at::NoGradGuard no_graph;
   while (!reductions_.empty()) finish_first();
   struct Sum {
+    std::vector<at::Tensor> own;
     at::Tensor flat;
     PendingPtr pending;
     SpanLog::Moment posted;
   };
   std::vector<Sum> sums;
   for (const LateSum& late : late_) {
-    std::vector<at::Tensor> own;
-    for (const int root : late.roots) own.push_back(gradient(root));
-    Sum sum{at::cat(own), nullptr, spans_->now()};
+    Sum& sum = sums.emplace_back();
+    for (const int root : late.roots) sum.own.push_back(gradient(root));
+    sum.flat = at::cat(sum.own);
+    sum.posted = spans_->now();
     sum.pending = transport_.all_reduce(sum.flat, late.group);
-    sums.push_back(std::move(sum));
   }
   for (std::size_t i = 0; i < sums.size(); ++i) {
     sums[i].pending->wait(deadline_, fmt::format("the sum of gradients over the {} holders", late_[i].group.ranks.size()));
     RecordedExchange recorded;
     add_to(recorded, static_cast<std::int64_t>(sums[i].flat.nbytes()), sums[i].posted, *sums[i].pending);
     record(recorded, ActionKind::ReduceGrad, -1, "all_reduce");
-    std::int64_t first = 0;
-    for (const int root : late_[i].roots) {
-      const at::Tensor& own = gradient(root);
-      own.copy_(sums[i].flat.narrow(0, first, own.numel()));
-      first += own.numel();
-    }
+    at::_foreach_copy_(sums[i].own, at::unflatten_dense_tensors(sums[i].flat, sums[i].own));
   }
 }
 
@@ -370,13 +343,7 @@ void ShardedParameters::add_to(RecordedExchange& recorded, std::int64_t bytes, c
 
 void ShardedParameters::record(RecordedExchange& recorded, ActionKind kind, int stage, const char* label) {
   if (recorded.starts.empty()) return;
-  Span span;
-  span.device = transport_.rank();
-  span.lane = Lane::Data;
-  span.action.kind = kind;
-  span.action.stage = stage;
-  span.label = label;
-  span.bytes = Bytes(recorded.bytes);
+  Span span = span_on(transport_.rank(), Lane::Data, {.kind = kind, .stage = stage}, recorded.bytes, label);
   spans_->note(std::move(span), recorded.starts.front(), std::move(recorded.ends));
   recorded = {};
 }

@@ -17,8 +17,10 @@
 
 #include "exec/engine/mesh.hpp"
 #include "exec/engine/parameters.hpp"
+#include "exec/engine/rank_groups.hpp"
 #include "exec/engine/shard_layout.hpp"
 #include "exec/engine/stage/parameter_gate.hpp"
+#include "exec/engine/training/gradient_hooks.hpp"
 #include "exec/engine/transport/transport.hpp"
 #include "schedule/action.hpp"
 
@@ -35,9 +37,6 @@ class ShardedParameters : public ParameterGate, public ParameterPlacement {
   // another rank's backward runs on the same thread as this one's, as on a GPU that threads of one process share.
   ShardedParameters(const OperatorGraph& graph, const Plan& plan, const StageLayout& layout, const ShardLayout& shards,
                     Transport& transport, Clock::duration deadline, Ahead ahead, bool shared_autograd = false);
-  ~ShardedParameters() override;
-  ShardedParameters(const ShardedParameters&) = delete;
-  ShardedParameters& operator=(const ShardedParameters&) = delete;
 
   bool place(int root, at::Tensor& value, at::Tensor& master) override;
   // Bytes of this rank's part and of the parameters that are whole now; bytes of the sums.
@@ -87,6 +86,7 @@ class ShardedParameters : public ParameterGate, public ParameterPlacement {
   };
   struct Piece {
     std::size_t flat = 0;
+    FlatParameters::Entry entry;
     std::int64_t first = 0, elements = 0;  // of the parameter
     at::Tensor gradient;
   };
@@ -115,7 +115,7 @@ class ShardedParameters : public ParameterGate, public ParameterPlacement {
     std::vector<int> roots;
   };
 
-  void make_groups(const OperatorGraph& graph, const Plan& plan, const StageLayout& layout);
+  void make_own_groups(const OperatorGraph& graph, const Plan& plan, const StageLayout& layout);
   bool gathers() const { return shards_.zero >= 3; }
   void accumulated(int root, const at::Tensor& value);
   void ask(int group);
@@ -126,7 +126,6 @@ class ShardedParameters : public ParameterGate, public ParameterPlacement {
   void finish_first();
   void add_to(RecordedExchange& recorded, std::int64_t bytes, const SpanLog::Moment& start, const Pending& pending) const;
   void record(RecordedExchange& recorded, ActionKind kind, int stage, const char* label);
-  const FlatParameters::Entry& entry_of(int root) const;
 
   const ShardLayout& shards_;
   Transport& transport_;
@@ -143,8 +142,7 @@ class ShardedParameters : public ParameterGate, public ParameterPlacement {
   std::map<int, Group> groups_;                // by number
   std::map<int, Piece> pieces_;                // by root
   std::map<int, std::vector<int>> groups_of_;  // by root
-  struct Hook;
-  std::vector<at::Tensor> watched_;
+  GradientHooks hooks_;
   std::deque<Reduction> reductions_;
   std::map<Passes, std::vector<int>> courses_;  // the opened groups, in order
   Passes passes_ = Passes::Step;

@@ -65,18 +65,31 @@ WeightSlots::WeightSlots(const OperatorGraph& graph, const Plan& plan, const Sta
   }
   turn_of_.assign(plan.schedule.order[panpipe::at(position)].size(), -1);
   std::size_t used = 0;
+  std::array<std::int64_t, 2> rooms{};  // of the slots: each as large as the largest stage that it takes
   for (std::size_t t = 0; t < turns_.size(); ++t) {
     const WeightTurn& turn = turns_[t];
     const auto last = home_.find(turn.stage);
     slot_of_.push_back(!turn.comes ? last->second : turn.room_after < 0 ? used++ : slot_of_[panpipe::at(turn.room_after)]);
     home_[turn.stage] = slot_of_.back();
     for (std::size_t i = turn.first; i <= turn.last; ++i) turn_of_[i] = static_cast<int>(t);
-    stages_[turn.stage].adds = layout.stages[panpipe::at(turn.stage)].runs_backward;
+    const StageRange& range = layout.stages[panpipe::at(turn.stage)];
+    StageWeights weights{.adds = range.runs_backward};
     std::set<int> roots;
-    for (const int tensor : layout.stages[panpipe::at(turn.stage)].parameters)
+    for (const int tensor : range.parameters)
       if (const int root = root_of(graph, tensor); graph.tensors[root].role == TensorRole::Parameter) roots.insert(root);
-    roots_[turn.stage].assign(roots.begin(), roots.end());
+    for (const int root : roots) {
+      const Tensor& parameter = graph.tensors[panpipe::at(root)];
+      const std::int64_t bytes = parameter.elements() * size_of(parameter.dtype).base();
+      weights.parts.push_back({root, weights.room, bytes});
+      weights.bytes += bytes;
+      weights.room += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    }
+    std::int64_t& room = rooms[slot_of_.back()];
+    room = std::max(room, weights.room);
+    stages_[turn.stage] = std::move(weights);
   }
+  for (std::size_t i = 0; i < slots_.size(); ++i)
+    slots_[i].memory = at::empty({rooms[i]}, at::TensorOptions(at::kByte).device(device));
 }
 
 bool WeightSlots::place(int root, at::Tensor& value, at::Tensor& master) {
@@ -97,29 +110,9 @@ at::Tensor WeightSlots::zeros_on_host(const at::Tensor& like) const {
   return at::zeros(like.sizes(), like.options().device(at::kCPU).pinned_memory(!device_.is_cpu()));
 }
 
-// Each as large as the largest stage that it takes.
-void WeightSlots::make_slots() {
-  made_ = true;
-  std::array<std::int64_t, 2> rooms{};
-  for (const auto& [stage, roots] : roots_) {
-    StageWeights& made = stages_[stage];
-    for (const int root : roots) {
-      const auto bytes = static_cast<std::int64_t>(weights_.at(root).host.nbytes());
-      made.parts.push_back({root, made.room, bytes});
-      made.bytes += bytes;
-      made.room += (bytes + kAlignment - 1) / kAlignment * kAlignment;
-    }
-  }
-  for (std::size_t t = 0; t < turns_.size(); ++t)
-    rooms[slot_of_[t]] = std::max(rooms[slot_of_[t]], stages_[turns_[t].stage].room);
-  for (std::size_t i = 0; i < slots_.size(); ++i)
-    slots_[i].memory = at::empty({rooms[i]}, at::TensorOptions(at::kByte).device(device_));
-}
-
 std::int64_t WeightSlots::parameter_bytes() const {
   std::int64_t bytes = 0;
-  for (const Slot& slot : slots_)
-    if (slot.memory.defined()) bytes += slot.memory.numel();
+  for (const Slot& slot : slots_) bytes += slot.memory.numel();
   return bytes;
 }
 
@@ -131,7 +124,6 @@ std::int64_t WeightSlots::gradient_bytes() const {
 }
 
 void WeightSlots::begin_step() {
-  if (!made_) make_slots();
   begun_ = false;
   for (Slot& slot : slots_) slot.stage = -1;
   for (auto& [root, weight] : weights_) weight.fresh = true;
@@ -163,7 +155,6 @@ void WeightSlots::after_action(std::size_t index, bool evaluates) {
 
 // For a forward of an evaluation, between steps.
 void WeightSlots::bring(int stage) {
-  if (!made_) make_slots();
   Slot& slot = slots_[home_.at(stage)];
   if (slot.stage == stage) return;
   if (slot.stage >= 0) leave(slot);
@@ -177,13 +168,7 @@ SpanLog::Moment WeightSlots::moment(const std::optional<c10::Stream>& stream) co
 
 void WeightSlots::note(Lane lane, ActionKind kind, int stage, std::int64_t bytes, SpanLog::Moment start, SpanLog::Moment end) {
   if (spans_ == nullptr) return;
-  Span span;
-  span.device = rank_;
-  span.lane = lane;
-  span.action.kind = kind;
-  span.action.stage = stage;
-  span.bytes = Bytes(bytes);
-  spans_->note(std::move(span), std::move(start), {std::move(end)});
+  spans_->note(span_on(rank_, lane, {.kind = kind, .stage = stage}, bytes), std::move(start), {std::move(end)});
 }
 
 // In pieces, as predicted.
@@ -195,9 +180,8 @@ void WeightSlots::fetch(int stage, Slot& slot) {
   std::optional<OnCopyStream> on_copies;
   if (coming_) on_copies.emplace(device_, *coming_);
   SpanLog::Moment start = moment(coming_);
-  const auto pieces = static_cast<std::int64_t>(kWeightPieces);
-  for (std::int64_t piece = 0; piece < pieces; ++piece) {
-    const std::int64_t first = weights.bytes * piece / pieces, end = weights.bytes * (piece + 1) / pieces;
+  for (std::size_t piece = 0; piece < kWeightPieces; ++piece) {
+    const std::int64_t first = bytes_of_pieces(weights.bytes, piece), end = bytes_of_pieces(weights.bytes, piece + 1);
     copy_piece(weights, first, end, slot);
     SpanLog::Moment done = moment(coming_);
     note(Lane::Copy, ActionKind::Unshard, stage, end - first, std::move(start), done);

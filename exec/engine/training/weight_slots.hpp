@@ -69,7 +69,7 @@ class WeightSlots : public ParameterPlacement, public AroundActions {
     std::int64_t offset = 0, bytes = 0;  // in the slot
   };
   struct StageWeights {
-    std::vector<Part> parts;
+    std::vector<Part> parts{};
     std::int64_t bytes = 0, room = 0;  // of the weights; with the gaps between them
     bool adds = true;                  // its passes make gradients
   };
@@ -84,7 +84,6 @@ class WeightSlots : public ParameterPlacement, public AroundActions {
     std::shared_ptr<c10::Event> there;
   };
 
-  void make_slots();
   void bring(int stage);
   void fetch(int stage, Slot& slot);
   void copy_piece(const StageWeights& weights, std::int64_t first, std::int64_t end, const Slot& slot);
@@ -99,15 +98,14 @@ class WeightSlots : public ParameterPlacement, public AroundActions {
 
   at::Device device_;
   int rank_;
-  std::map<int, StageWeights> stages_;     // of this position
-  std::map<int, Weight> weights_;          // by root
-  std::map<int, std::vector<int>> roots_;  // by stage, until the slots are made
+  std::map<int, StageWeights> stages_;  // of this position
+  std::map<int, Weight> weights_;       // by root
   std::vector<WeightTurn> turns_;
   std::vector<int> turn_of_;          // by position in the order, -1 = no pass
   std::vector<std::size_t> slot_of_;  // per turn
   std::map<int, std::size_t> home_;   // by stage: a slot that it fits into
   std::array<Slot, 2> slots_;
-  bool made_ = false, begun_ = false;
+  bool begun_ = false;
   std::optional<c10::Stream> coming_, going_;  // on a GPU
   std::vector<Arriving> arriving_;
   SpanLog* spans_ = nullptr;

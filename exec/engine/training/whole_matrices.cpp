@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <set>
 
+#include "exec/engine/rank_groups.hpp"
 #include "exec/engine/tensor_parallel_shards.hpp"
 
 namespace panpipe::exec {
@@ -16,12 +17,8 @@ WholeMatrices::WholeMatrices(const OperatorGraph& graph, const Plan& plan, bool 
     : graph_(graph), plan_(plan), transport_(transport), deadline_(deadline), sharded_(sharded) {
   if (plan.tensor == 1 || blockwise) return;
   std::set<std::vector<int>> wanted;
-  for (int rank = 0; rank < transport.size(); ++rank) wanted.insert(group_of(plan, Among::Tensor, rank));
-  const std::vector<int> own = group_of(plan, Among::Tensor, transport.rank());
-  for (const std::vector<int>& ranks : wanted) {
-    const Group made = transport.make_group(ranks);
-    if (ranks == own) tensor_ = made;
-  }
+  add_groups(plan, Among::Tensor, wanted);
+  tensor_ = make_groups(transport, wanted).at(group_of(plan, Among::Tensor, transport.rank()));
 }
 
 // The parts of all members, flat, one behind another. Parts of unequal length travel with padding.
