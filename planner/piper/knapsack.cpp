@@ -12,58 +12,6 @@
 namespace panpipe::planner::piper {
 namespace {
 
-struct Step {
-  double price = 0, memory = 0;
-  std::size_t layer = 0;
-};
-
-// Most layers recompute or do not: that step needs no list.
-template <class Visit>
-void each_hull_step(const Options& options, Visit visit) {
-  if (options.size() == 2)
-    visit(HullStep{options[1].time - options[0].time, options[0].memory - options[1].memory});
-  else if (options.size() > 2)
-    for (const HullStep& step : hull_steps(options)) visit(step);
-}
-
-// The relaxation: hull steps of all layers, cheapest price first, until the rest fits.
-struct Relaxed {
-  double price = 0;               // of the step that is taken in part
-  std::vector<std::size_t> hull;  // of every layer: how many steps are taken, the last one in whole
-};
-
-Relaxed relax(const std::vector<const Options*>& layers, double excess) {
-  std::vector<Step> steps;
-  steps.reserve(2 * layers.size());
-  for (std::size_t i = 0; i < layers.size(); ++i)
-    each_hull_step(*layers[i], [&](const HullStep& step) { steps.push_back({step.price(), step.memory, i}); });
-  // Prices rise along a layer's hull, so that ties are between layers.
-  std::sort(steps.begin(), steps.end(),
-            [](const Step& a, const Step& b) { return a.price != b.price ? a.price < b.price : a.layer < b.layer; });
-  Relaxed relaxed;
-  relaxed.hull.assign(layers.size(), 0);
-  for (const Step& step : steps) {
-    if (excess <= 0) break;
-    excess -= step.memory;
-    relaxed.price = step.price;
-    ++relaxed.hull[step.layer];
-  }
-  return relaxed;
-}
-
-// The option at a corner of the hull: the memory after so many steps.
-int option_at(const Options& options, std::size_t corner) {
-  if (corner == 0) return 0;
-  if (options.size() == 2) return 1;
-  double memory = options.front().memory;
-  const std::vector<HullStep> steps = hull_steps(options);
-  for (std::size_t k = 0; k < corner; ++k) memory -= steps[k].memory;
-  int nearest = 0;
-  for (std::size_t o = 0; o < options.size(); ++o)
-    if (std::abs(options[o].memory - memory) < std::abs(options[nearest].memory - memory)) nearest = static_cast<int>(o);
-  return nearest;
-}
-
 struct State {
   double time = 0, memory = 0;
   std::uint32_t from = 0;
@@ -90,15 +38,24 @@ class KnapsackSearch {
   }
 
  private:
-  // The relaxation rounded up, then taken back where there is room: an incumbent.
-  void start(double fastest_memory) {
-    const Relaxed relaxed = relax(layers_, fastest_memory - memory_);
-    price_ = relaxed.price;
-    double used = 0;
-    for (std::size_t i = 0; i < layers_.size(); ++i) {
-      picks_[i] = option_at(*layers_[i], relaxed.hull[i]);
-      used += option(i, picks_[i]).memory;
+  // The relaxation (hull steps of all layers, cheapest price first, until the rest fits) rounded up, then taken back where there
+  // is room: an incumbent.
+  void start(double used) {
+    std::vector<std::pair<std::size_t, HullStep>> steps;
+    for (std::size_t i = 0; i < layers_.size(); ++i)
+      for (const HullStep& step : hull_steps(*layers_[i])) steps.emplace_back(i, step);
+    // Prices rise along a layer's hull, so that ties are between layers.
+    std::stable_sort(steps.begin(), steps.end(),
+                     [](const auto& a, const auto& b) { return a.second.price() < b.second.price(); });
+    double excess = used - memory_;
+    for (const auto& [layer, step] : steps) {
+      if (excess <= 0) break;
+      excess -= step.memory;
+      price_ = step.price();
+      picks_[layer] = step.option;
     }
+    used = 0;
+    for (std::size_t i = 0; i < layers_.size(); ++i) used += option(i, picks_[i]).memory;
     for (std::size_t i = 0; i < layers_.size(); ++i)
       while (picks_[i] > 0 && used - option(i, picks_[i]).memory + option(i, picks_[i] - 1).memory <= memory_) {
         used += option(i, picks_[i] - 1).memory - option(i, picks_[i]).memory;
@@ -213,7 +170,7 @@ Options undominated(Options options) {
 std::vector<HullStep> hull_steps(const Options& options) {
   std::vector<HullStep> steps;
   for (std::size_t i = 1; i < options.size(); ++i) {
-    HullStep step{options[i].time - options[i - 1].time, options[i - 1].memory - options[i].memory};
+    HullStep step{options[i].time - options[i - 1].time, options[i - 1].memory - options[i].memory, static_cast<int>(i)};
     while (!steps.empty() && steps.back().price() >= step.price()) {
       step.time += steps.back().time;
       step.memory += steps.back().memory;
@@ -226,7 +183,8 @@ std::vector<HullStep> hull_steps(const Options& options) {
 
 std::vector<double> prices_at(const std::vector<Options>& layers, const std::vector<double>& shares) {
   std::vector<HullStep> steps;
-  for (const Options& layer : layers) each_hull_step(layer, [&](const HullStep& step) { steps.push_back(step); });
+  for (const Options& layer : layers)
+    for (const HullStep& step : hull_steps(layer)) steps.push_back(step);
   std::sort(steps.begin(), steps.end(), [](const HullStep& a, const HullStep& b) { return a.price() < b.price(); });
   double total = 0, passed = 0;
   for (const HullStep& step : steps) total += step.memory;

@@ -13,7 +13,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 struct Option {
   double time = 0;
   double memory = 0;
-  int choice = 0;  // the caller's index of the option
+  const Choice* choice = nullptr;
 };
 
 // The options of one layer that no other beats in both time and memory, fastest first (so memory falls).
@@ -24,6 +24,7 @@ Options undominated(Options options);
 struct HullStep {
   double time = 0;    // added
   double memory = 0;  // saved
+  int option = 0;     // at its end
   double price() const { return time / memory; }
 };
 std::vector<HullStep> hull_steps(const Options& options);
@@ -50,8 +51,8 @@ class PricedSums {
 
 struct Picked {
   bool fits = false;
-  double time = 0;           // summed in the order of the layers
-  std::vector<int> choices;  // one per layer
+  double time = 0;                     // summed in the order of the layers
+  std::vector<const Choice*> choices;  // one per layer
 };
 
 // Dynamic programme over layers with a list of undominated (memory, time) states. A state is dropped when the Lagrangian bound,

@@ -23,12 +23,12 @@ int in_flight_of(const Label& label) { return (label.replicas + label.data - 1) 
 
 Label LabelSearch::extended(const Extension& stage, int data) const {
   Label label = stage.behind;
-  label.devices += data * costs_.problem().degrees[stage.cut.degree];
+  label.devices += data * costs_.tensor(stage.cut.way);
   label.replicas += data;
   label.from = static_cast<std::uint32_t>(stage.cut.inner);
   label.from_label = stage.index;
   label.data = data;
-  label.degree = static_cast<std::uint16_t>(stage.cut.degree);
+  label.way = static_cast<std::uint16_t>(stage.cut.way);
   return label;
 }
 
@@ -53,9 +53,9 @@ void LabelSearch::label(std::size_t outer, Counts& counts) {
 
 void LabelSearch::stage_between(std::size_t outer, const Alive& inner, Counts& counts) {
   const std::vector<int>& data = costs_.data_degrees();
-  for (std::size_t g = 0; g < costs_.problem().degrees.size(); ++g) {
-    const Cut cut{outer, inner.suffix, g};
-    const int tensor = costs_.problem().degrees[g], most = (most_devices_[outer] - inner.devices) / tensor;
+  for (std::size_t way = 0; way < costs_.ways(); ++way) {
+    const Cut cut{outer, inner.suffix, way};
+    const int tensor = costs_.tensor(way), most = (most_devices_[outer] - inner.devices) / tensor;
     const StageBase base = most < data.front() ? StageBase{} : costs_.base(cut, most * limit_);
     if (!base.offered || base.time * (1 - kRounding) > most * limit_) {
       ++counts.pruned;
@@ -172,7 +172,7 @@ std::vector<StageChoice> LabelSearch::stages() const {
   std::vector<StageChoice> stages;
   std::size_t suffix = costs_.suffixes().size() - 1, count = stages_;
   for (const Label* label = &*best(); suffix != 0;) {
-    stages.push_back(costs_.stage({suffix, label->from, label->degree}, label->data, in_flight_of(*label)));
+    stages.push_back(costs_.stage({suffix, label->from, label->way}, label->data, in_flight_of(*label)));
     suffix = label->from;
     if (count > 0) --count;
     label = &labels(suffix, count)[label->from_label];

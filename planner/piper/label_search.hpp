@@ -17,7 +17,7 @@ struct Label {
   double value = 0;                        // of the objective
   std::uint32_t from = 0, from_label = 0;  // suffix after the stage, and its label
   std::int32_t data = 0;
-  std::uint16_t degree = 0;
+  std::uint16_t way = 0;
   bool left_out = false;  // for FillDrain
 };
 using Labels = std::vector<Label>;  // by devices

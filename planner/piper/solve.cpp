@@ -7,7 +7,7 @@ namespace panpipe::planner::piper {
 namespace {
 
 // The first threshold lies this share above the bound, and the distance doubles until a plan is found.
-constexpr double kFirstStep = 0.01;
+constexpr double kFirstDistance = 0.01;
 constexpr double kHopeless = 64;  // times the bound: from there on time is no limit
 // Where best and bound are this close, the next question is whether anything at all is better.
 constexpr double kClose = 1e-4;
@@ -45,7 +45,7 @@ class Bisection {
  private:
   void find_first() {
     const double bound = solution_.lower_bound;
-    double step = std::isinf(bound) ? kHopeless * 2 : kFirstStep;
+    double step = std::isinf(bound) ? kHopeless * 2 : kFirstDistance;
     for (bool last = costs_.data_degrees().empty(); !last && !solution_.interrupted; step *= 2) {
       last = step > kHopeless || bound <= 0;
       if (ask(last ? kInfinity : bound * (1 + step))) return;

@@ -9,30 +9,18 @@
 namespace panpipe::planner::piper {
 namespace {
 
-// Without `one_choice_per_stage` mode 0 is the fastest; with it, mode is whether the stage recomputes (a layer that has only one
-// way takes it in both).
-const Choice& choice_in_mode(const std::vector<Choice>& choices, bool one_mode, bool recompute) {
-  const Choice* best = nullptr;
-  const auto key = [&](const Choice& c) {
-    return std::tuple(one_mode && c.recompute != recompute, c.time, c.in_flight, c.fixed);
-  };
-  for (const Choice& choice : choices)
-    if (!best || key(choice) < key(*best)) best = &choice;
-  return *best;
-}
-
 template <class Value>
-double least(const std::vector<Choice>& choices, Value value) {
+double least(const std::vector<const Choice*>& choices, Value value) {
   double result = kInfinity;
-  for (const Choice& choice : choices) result = std::min(result, value(choice));
+  for (const Choice* choice : choices) result = std::min(result, value(*choice));
   return result;
 }
 
-bool same_but_time_and_memory(const std::vector<Choice>& choices) {
-  for (const Choice& c : choices)
-    if (c.parameters != choices.front().parameters || c.receive != choices.front().receive || c.send != choices.front().send)
-      return false;
-  return true;
+bool same_but_time_and_memory(const std::vector<const Choice*>& choices) {
+  return std::all_of(choices.begin(), choices.end(), [&](const Choice* c) {
+    const Choice& first = *choices.front();
+    return c->parameters == first.parameters && c->receive == first.receive && c->send == first.send;
+  });
 }
 
 }  // namespace
@@ -44,9 +32,7 @@ SuffixCosts::SuffixCosts(const PlanningProblem& problem, const Suffixes& suffixe
       data_degrees_(data_degrees_of(problem)),
       memory_left_(problem.memory - problem.recompute_reserve),
       most_in_flight_(std::min(problem.devices, problem.microbatches)),
-      degrees_(problem.degrees.size()),
-      front_(problem, suffixes),
-      tables_(problem.degrees.size() * at(most_in_flight_ + 1)) {
+      front_(problem, suffixes) {
   const auto least_time = [&](int layer, bool device) {
     double time = kInfinity;
     for (std::size_t g = 0; g < problem.degrees.size(); ++g)
@@ -56,54 +42,69 @@ SuffixCosts::SuffixCosts(const PlanningProblem& problem, const Suffixes& suffixe
   };
   device_time_ = suffixes.sums([&](int layer) { return least_time(layer, true); });
   replica_time_ = suffixes.sums([&](int layer) { return least_time(layer, false); });
-  for (std::size_t g = 0; g < degrees_.size(); ++g) prepare_degree(g);
+  for (std::size_t g = 0; g < problem.degrees.size(); ++g) {
+    if (!problem.one_choice_per_stage) add_way(g, [](const Choice&) { return true; });
+    for (const bool recompute : {false, true})
+      if (problem.one_choice_per_stage) add_way(g, [&](const Choice& choice) { return choice.recompute == recompute; });
+  }
+  tables_ = std::vector<Tables>(ways_.size() * at(most_in_flight_ + 1));
   prepare_cuts();
 }
 
-void SuffixCosts::prepare_degree(std::size_t g) {
-  Degree& degree = degrees_[g];
-  degree.rows.resize(suffixes_->size());
+// A layer that has no such choice takes any.
+void SuffixCosts::add_way(std::size_t degree, const std::function<bool(const Choice&)>& has) {
+  Way& way = ways_.emplace_back();
+  way.degree = degree;
+  for (const Layer& layer : problem_->layers) {
+    std::vector<const Choice*>& choices = way.choices.emplace_back();
+    const bool any = std::any_of(layer.choices[degree].begin(), layer.choices[degree].end(), has);
+    for (const Choice& choice : layer.choices[degree])
+      if (!any || has(choice)) choices.push_back(&choice);
+    way.alike = way.alike && same_but_time_and_memory(choices);
+  }
+  prepare_rows(way);
+  prepare_edges(way);
+}
+
+void SuffixCosts::prepare_rows(Way& way) const {
+  way.rows.resize(suffixes_->size());
   for (std::size_t set = 1; set < suffixes_->size(); ++set) {
-    Row& row = degree.rows[set];
-    row = degree.rows[suffixes_->parent(set)];
-    const auto& choices = problem_->layers[suffixes_->added(set)].choices[g];
+    Row& row = way.rows[set] = way.rows[suffixes_->parent(set)];
+    const std::vector<const Choice*>& choices = way.choices[at(suffixes_->added(set))];
     if (choices.empty()) {
       ++row.missing;
       continue;
     }
-    for (const int mode : {0, 1}) {
-      const Choice& choice = choice_in_mode(choices, problem_->one_choice_per_stage, mode == 1);
-      row.time[mode] += choice.time;
-      row.in_flight[mode] += choice.in_flight;
-      row.fixed[mode] += choice.fixed;
-    }
+    const Choice& fastest = **std::min_element(choices.begin(), choices.end(), [](const Choice* a, const Choice* b) {
+      return std::tuple(a->time, a->in_flight, a->fixed) < std::tuple(b->time, b->in_flight, b->fixed);
+    });
+    row.time += fastest.time;
+    row.in_flight += fastest.in_flight;
+    row.fixed += fastest.fixed;
+    row.recomputing += fastest.recompute ? 1 : 0;
     row.parameters += least(choices, [](const Choice& c) { return c.parameters; });
   }
-  for (const Layer& layer : problem_->layers) degree.alike &= same_but_time_and_memory(layer.choices[g]);
-  prepare_edges(g);
 }
 
-void SuffixCosts::prepare_edges(std::size_t g) {
-  Degree& degree = degrees_[g];
-  degree.enter.assign(problem_->edges.size(), 0);
-  degree.leave.assign(problem_->edges.size(), 0);
+void SuffixCosts::prepare_edges(Way& way) const {
+  way.enter.assign(problem_->edges.size(), 0);
+  way.leave.assign(problem_->edges.size(), 0);
   for (std::size_t layer = 0; layer < problem_->layers.size(); ++layer) {
-    const auto& choices = problem_->layers[layer].choices[g];
-    if (choices.empty()) continue;
+    if (way.choices[layer].empty()) continue;
     const auto seconds = [&](int e, std::size_t k, std::vector<double> Choice::*bytes) {
-      return 2 * (problem_->edges[e].bytes + least(choices, [&](const Choice& c) { return extra(c.*bytes, k); })) /
+      return 2 * (problem_->edges[e].bytes + least(way.choices[layer], [&](const Choice& c) { return extra(c.*bytes, k); })) /
              problem_->bandwidth;
     };
     const auto &into = incidence_.into[layer], &out_of = incidence_.out_of[layer];
-    for (std::size_t k = 0; k < into.size(); ++k) degree.enter[into[k]] = seconds(into[k], k, &Choice::receive);
-    for (std::size_t k = 0; k < out_of.size(); ++k) degree.leave[out_of[k]] = seconds(out_of[k], k, &Choice::send);
+    for (std::size_t k = 0; k < into.size(); ++k) way.enter[into[k]] = seconds(into[k], k, &Choice::receive);
+    for (std::size_t k = 0; k < out_of.size(); ++k) way.leave[out_of[k]] = seconds(out_of[k], k, &Choice::send);
   }
 }
 
 void SuffixCosts::prepare_cuts() {
   std::vector<int> charged;
   for (std::size_t e = 0; e < problem_->edges.size(); ++e)
-    if (std::any_of(degrees_.begin(), degrees_.end(), [&](const Degree& d) { return d.enter[e] > 0 || d.leave[e] > 0; }))
+    if (std::any_of(ways_.begin(), ways_.end(), [&](const Way& way) { return way.enter[e] > 0 || way.leave[e] > 0; }))
       charged.push_back(static_cast<int>(e));
   cut_begin_.reserve(suffixes_->size() + 1);
   for (std::size_t set = 0; set < suffixes_->size(); ++set) {
@@ -116,18 +117,18 @@ void SuffixCosts::prepare_cuts() {
 }
 
 double SuffixCosts::communication(const Cut& cut) const {
-  const Degree& degree = degrees_[cut.degree];
+  const Way& way = ways_[cut.way];
   double seconds = 0;
   for (std::uint32_t i = cut_begin_[cut.outer]; i < cut_begin_[cut.outer + 1]; ++i)
-    if (!suffixes_->has(cut.inner, problem_->edges[cut_edges_[i]].to)) seconds += degree.enter[cut_edges_[i]];
+    if (!suffixes_->has(cut.inner, problem_->edges[cut_edges_[i]].to)) seconds += way.enter[cut_edges_[i]];
   for (std::uint32_t i = cut_begin_[cut.inner]; i < cut_begin_[cut.inner + 1]; ++i)
-    if (suffixes_->has(cut.outer, problem_->edges[cut_edges_[i]].from)) seconds += degree.leave[cut_edges_[i]];
+    if (suffixes_->has(cut.outer, problem_->edges[cut_edges_[i]].from)) seconds += way.leave[cut_edges_[i]];
   return seconds;
 }
 
 StageBase SuffixCosts::base(const Cut& cut, double enough) const {
-  const Row &outer = row(cut.degree, cut.outer), &inner = row(cut.degree, cut.inner);
-  const double time = outer.time[0] - inner.time[0];
+  const Row &outer = ways_[cut.way].rows[cut.outer], &inner = ways_[cut.way].rows[cut.inner];
+  const double time = outer.time - inner.time;
   if (outer.missing != inner.missing || time > enough) return {};
   const double parameters = outer.parameters - inner.parameters;
   return {true, time + communication(cut), 4 * parameters / (problem_->bandwidth * problem_->microbatches)};
@@ -144,26 +145,21 @@ double SuffixCosts::load(const Cut& cut, const StageBase& base, int data, int in
   const double spread = (data - 1) * base.reduction;
   double load = (base.time + spread) / data;
   if (load > limit) return load;
-  const Row &outer = row(cut.degree, cut.outer), &inner = row(cut.degree, cut.inner);
-  const auto fits = [&](int mode) {
-    return (outer.in_flight[mode] - inner.in_flight[mode]) * in_flight + (outer.fixed[mode] - inner.fixed[mode]) <=
-           problem_->memory - (mode == 1 ? problem_->recompute_reserve : 0);
-  };
-  const bool alike = degrees_[cut.degree].alike;
-  if (alike && fits(0)) return load;
-  const double border = base.time - (outer.time[0] - inner.time[0]);
-  if (alike && problem_->one_choice_per_stage)
-    return fits(1) ? (outer.time[1] - inner.time[1] + border + spread) / data : kInfinity;
-  const Tables& table = tables(cut.degree, in_flight);
+  const Row &outer = ways_[cut.way].rows[cut.outer], &inner = ways_[cut.way].rows[cut.inner];
+  const double memory = (outer.in_flight - inner.in_flight) * in_flight + (outer.fixed - inner.fixed);
+  const bool recomputes = outer.recomputing > inner.recomputing;
+  if (ways_[cut.way].alike && memory <= (recomputes ? memory_left_ : problem_->memory)) return load;
+  const double border = base.time - (outer.time - inner.time);
+  const Tables& table = tables(cut.way, in_flight);
   if (table.sums.memory(cut.outer, cut.inner) > memory_left_) return kInfinity;
   load = (bound(cut, table, limit * data - border - spread) + border + spread) / data;
-  if (load > limit && !problem_->one_choice_per_stage) return load;
+  if (load > limit) return load;
   return (choice_time(cut, data, in_flight) + border + spread) / data;
 }
 
 // The exact choice is the same for every data degree unless the choices differ in what they transfer.
 double SuffixCosts::choice_time(const Cut& cut, int data, int in_flight) const {
-  const std::tuple key(cut.outer, cut.inner, cut.degree, in_flight, degrees_[cut.degree].alike ? 0 : data);
+  const std::tuple key(cut.outer, cut.inner, cut.way, in_flight, ways_[cut.way].alike ? 0 : data);
   {
     const std::lock_guard<std::mutex> guard(lock_);
     if (const auto known = chosen_.find(key); known != chosen_.end()) return known->second;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -16,16 +17,16 @@ namespace panpipe::planner::piper {
 // Sums of the same times in another order differ by less than this share. Bounds are relaxed by it.
 constexpr double kRounding = 1e-11;
 
-// The layers of `outer` that are not in `inner`, on tensor groups of degree number `degree`.
+// The layers of `outer` that are not in `inner`, run in way number `way`.
 struct Cut {
   std::size_t outer = 0, inner = 0;
-  std::size_t degree = 0;
+  std::size_t way = 0;
 };
 
 // The part of a cut's cost that does not depend on data degree and microbatches in flight. load >= (time + (data - 1) *
 // reduction) / data.
 struct StageBase {
-  bool offered = false;  // every layer has the degree
+  bool offered = false;  // every layer has this way
   double time = 0;       // fastest choices, plus the transfers over both borders
   double reduction = 0;  // gradients of one more replica, divided by the microbatches
 };
@@ -37,6 +38,9 @@ class SuffixCosts {
   const PlanningProblem& problem() const { return *problem_; }
   const Suffixes& suffixes() const { return *suffixes_; }
   const std::vector<int>& data_degrees() const { return data_degrees_; }
+  // The ways to run a stage: its tensor degree, and with `one_choice_per_stage` whether its layers recompute.
+  std::size_t ways() const { return ways_.size(); }
+  int tensor(std::size_t way) const { return problem_->degrees[ways_[way].degree]; }
 
   // Least values over the degrees for the layers of a suffix: device time (degree x time) and time of a replica.
   const std::vector<double>& device_time() const { return device_time_; }
@@ -55,19 +59,21 @@ class SuffixCosts {
   StageChoice stage(const Cut& cut, int data, int in_flight) const;
 
  private:
-  // Sums over a suffix for one degree. Mode 0: the fastest choices, or those without recompute if a stage has one mode. Mode 1
-  // exists only in that case: the choices with recompute.
+  // Sums over a suffix for one way, of the fastest choices.
   struct Row {
-    double time[2] = {0, 0}, in_flight[2] = {0, 0}, fixed[2] = {0, 0};
-    double parameters = 0;
-    int missing = 0;  // layers without the degree
+    double time = 0, in_flight = 0, fixed = 0;
+    double parameters = 0;  // the least
+    int recomputing = 0;    // layers
+    int missing = 0;        // layers without this way
   };
-  struct Degree {
-    std::vector<Row> rows;
-    std::vector<double> enter, leave;  // per edge: seconds that it costs the stage at its head, at its tail
-    bool alike = true;                 // a layer's choices differ only in time and memory
+  struct Way {
+    std::size_t degree = 0;
+    std::vector<std::vector<const Choice*>> choices;  // by layer
+    std::vector<Row> rows;                            // by suffix
+    std::vector<double> enter, leave;                 // per edge: seconds that it costs the stage at its head, at its tail
+    bool alike = true;                                // a layer's choices differ only in time and memory
   };
-  // For one degree and one number in flight, made when first asked for: least memory and Lagrangian bounds per suffix.
+  // For one way and one number in flight, made when first asked for: least memory and Lagrangian bounds per suffix.
   struct Tables {
     std::once_flag made;
     std::vector<Options> options;  // per layer
@@ -75,17 +81,16 @@ class SuffixCosts {
     PricedSums sums;
   };
 
-  const Row& row(std::size_t degree, std::size_t suffix) const { return degrees_[degree].rows[suffix]; }
-  const Tables& tables(std::size_t degree, int in_flight) const;
-  void make_tables(std::size_t degree, int in_flight, Tables& made) const;
+  const Tables& tables(std::size_t way, int in_flight) const;
+  void make_tables(const Way& way, int in_flight, Tables& made) const;
   double communication(const Cut& cut) const;
   double bound(const Cut& cut, const Tables& tables, double enough) const;
   double choice_time(const Cut& cut, int data, int in_flight) const;
   Picked choose(const Cut& cut, int data, int in_flight) const;
-  Picked choose_mode(const std::vector<int>& layers, std::size_t degree, const std::vector<Options>& options) const;
   Options options_at_border(const Cut& cut, int layer, int data, int in_flight) const;
-  void prepare_degree(std::size_t degree);
-  void prepare_edges(std::size_t degree);
+  void add_way(std::size_t degree, const std::function<bool(const Choice&)>& has);
+  void prepare_rows(Way& way) const;
+  void prepare_edges(Way& way) const;
   void prepare_cuts();
 
   const PlanningProblem* problem_;
@@ -95,11 +100,11 @@ class SuffixCosts {
   double memory_left_ = 0;  // on a device, for a stage that recomputes
   int most_in_flight_ = 1;
   std::vector<double> device_time_, replica_time_;
-  std::vector<Degree> degrees_;
+  std::vector<Way> ways_;
   std::vector<std::uint32_t> cut_begin_, cut_edges_;  // edges from outside, per suffix
   FrontBounds front_;
   mutable std::mutex lock_;
-  mutable std::vector<Tables> tables_;                                                            // degree x number in flight
+  mutable std::vector<Tables> tables_;                                                            // way x number in flight
   mutable std::map<std::tuple<std::size_t, std::size_t, std::size_t, int, int>, double> chosen_;  // cut, in flight, data degree
 };
 

@@ -30,7 +30,7 @@ TEST(Knapsack, EqualsAllCombinations) {
     for (unsigned i = 0; i < 1 + random() % 7; ++i) {
       Options options;
       for (unsigned o = 0; o < 1 + random() % 4; ++o)
-        options.push_back({static_cast<double>(random() % 50), static_cast<double>(random() % 50), static_cast<int>(o)});
+        options.push_back({static_cast<double>(random() % 50), static_cast<double>(random() % 50)});
       layers.push_back(undominated(options));
       least += layers.back().back().memory;
       most += layers.back().front().memory;
@@ -49,14 +49,14 @@ TEST(Knapsack, EqualsAllCombinations) {
 
 // Equal layers are where branching explodes: 60 of them, room for 29.5 plain ones.
 TEST(Knapsack, ManyEqualLayersAreEasy) {
-  const Options layer = {{1, 10, 0}, {3, 4, 1}};
+  const Options layer = {{1, 10}, {3, 4}};
   const std::vector<const Options*> layers(60, &layer);
   EXPECT_EQ(least_time(layers, 60 * 4 + 29.5 * 6).time, 29 * 1 + 31 * 3);
 }
 
 TEST(Knapsack, HullLeavesOutWhatAMixBeats) {
   // From (1, 10) to (5, 2) a byte costs 0.5; (4, 9) lies above that line.
-  const std::vector<HullStep> steps = hull_steps({{1, 10, 0}, {4, 9, 1}, {5, 2, 2}});
+  const std::vector<HullStep> steps = hull_steps({{1, 10}, {4, 9}, {5, 2}});
   ASSERT_EQ(steps.size(), 1U);
   EXPECT_EQ(steps[0].price(), 0.5);
 }
