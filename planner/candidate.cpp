@@ -11,15 +11,55 @@
 #include "costmodel/timeline/metric_table.hpp"
 
 namespace panpipe::planner {
+namespace {
+
+// With the names of their units.
+std::vector<PlannedStage> stages_of(const Plan& plan, const WorkloadCost& workload) {
+  std::vector<PlannedStage> stages;
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    PlannedStage& stage = stages.emplace_back();
+    stage.data = plan.data;
+    stage.tensor = plan.tensor;
+    const int blocks = plan.stages[s].recompute_first > 0 ? plan.stages[s].recompute_first : workload.recompute_first;
+    const int again = recompute_end(workload, plan.stages[s].first_unit, plan.stages[s].end_unit, blocks);
+    for (int u = plan.stages[s].first_unit; u < plan.stages[s].end_unit; ++u) {
+      const UnitCost& unit = workload.units[u];
+      stage.operators.push_back(unit.name);
+      const bool does = recompute_of_unit(u, again, plan.stages[s].recompute) != Recompute::None && unit.recomputes;
+      if (does && !unit.block.empty()) stage.recompute.push_back(unit.name);
+    }
+    const int rank = plan.schedule.stage_to_rank[s];
+    for (int d = 0; d < plan.replicas(); ++d)
+      for (int t = 0; t < plan.tensor; ++t) stage.devices.push_back(plan.device(rank, d, t));
+  }
+  return stages;
+}
+
+}  // namespace
 
 std::vector<std::pair<std::string, double>> figures_of(const Prediction& prediction) {
   return panpipe::figures_of(prediction.metrics, prediction.timeline.kind, MetricSummary::Candidate);
 }
 
-void state_metrics(Candidate& candidate, const Prediction& prediction) {
+Candidate described(const CostModel& model, std::shared_ptr<const Plan> plan, const TaskGraph& graph) {
+  const Scenario& scenario = model.scenario();
+  const Prediction prediction = predict(graph, scenario, *plan);
+  Candidate candidate;
   candidate.metrics = figures_of(prediction);
   candidate.evidence = prediction.metrics.evidence;
   candidate.run = prediction.metrics.run;
+  candidate.stages = stages_of(*plan, model.units(scenario.cluster.devices.front().type));
+  candidate.schedule = plan->schedule.name;
+  candidate.plan = std::move(plan);
+  return candidate;
+}
+
+// A list of numbers is a text to YAML.
+std::string schedule_setting(const std::string& name, const ScheduleOptions& options) {
+  std::string text = "{name: " + name;
+  for (const auto& [key, value] : options)
+    text += fmt::format(", {}: {}", key, value.find(',') == std::string::npos ? value : "\"" + value + "\"");
+  return text + "}";
 }
 
 const double* figure_named(const std::vector<std::pair<std::string, double>>& metrics, std::string_view key) {
@@ -58,27 +98,6 @@ void check_finite(const Candidate& candidate) {
   for (const auto* figures : {&candidate.metrics, &candidate.simulated})
     for (const auto& [name, value] : *figures)
       if (!std::isfinite(value)) throw not_finite(fmt::format("figure: {} of {} is {}", name, candidate.summary, value));
-}
-
-std::vector<PlannedStage> stages_of(const Plan& plan, const WorkloadCost& workload) {
-  std::vector<PlannedStage> stages;
-  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
-    PlannedStage& stage = stages.emplace_back();
-    stage.data = plan.data;
-    stage.tensor = plan.tensor;
-    const int blocks = plan.stages[s].recompute_first > 0 ? plan.stages[s].recompute_first : workload.recompute_first;
-    const int again = recompute_end(workload, plan.stages[s].first_unit, plan.stages[s].end_unit, blocks);
-    for (int u = plan.stages[s].first_unit; u < plan.stages[s].end_unit; ++u) {
-      const UnitCost& unit = workload.units[u];
-      stage.operators.push_back(unit.name);
-      const bool does = recompute_of_unit(u, again, plan.stages[s].recompute) != Recompute::None && unit.recomputes;
-      if (does && !unit.block.empty()) stage.recompute.push_back(unit.name);
-    }
-    const int rank = plan.schedule.stage_to_rank[s];
-    for (int d = 0; d < plan.replicas(); ++d)
-      for (int t = 0; t < plan.tensor; ++t) stage.devices.push_back(plan.device(rank, d, t));
-  }
-  return stages;
 }
 
 }  // namespace panpipe::planner

@@ -13,8 +13,12 @@
 
 namespace panpipe::planner {
 
-// Sets a candidate's metrics and evidence from a prediction.
-void state_metrics(Candidate& candidate, const Prediction& prediction);
+// A candidate with the plan's stages and schedule, and its figures on idle links. `graph`: the plan with the memory that answers
+// state. Summary and settings are the method's.
+Candidate described(const CostModel& model, std::shared_ptr<const Plan> plan, const TaskGraph& graph);
+
+// A schedule as the value of the scenario's key: "{name: zb-v, memory: 8}".
+std::string schedule_setting(const std::string& name, const ScheduleOptions& options);
 
 // A candidate's metrics from an estimate or a simulation.
 std::vector<std::pair<std::string, double>> figures_of(const Prediction& prediction);
@@ -36,8 +40,5 @@ std::optional<double> gain_without_room(const Answer& answer, const Candidate& c
 
 // Throws InputError for a figure that is no number.
 void check_finite(const Candidate& candidate);
-
-// The stages of a plan, with the names of their units.
-std::vector<PlannedStage> stages_of(const Plan& plan, const WorkloadCost& workload);
 
 }  // namespace panpipe::planner

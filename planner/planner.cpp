@@ -2,9 +2,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "base/error.hpp"
+#include "base/index.hpp"
 #include "base/index_ranges.hpp"
 #include "base/option_fault.hpp"
 #include "base/text/quantity_text.hpp"
@@ -22,25 +24,18 @@
 
 namespace panpipe::planner {
 
-std::string_view name_of(Method method) {
-  switch (method) {
-    case Method::Auto:
-      return "auto";
-    case Method::Pfeife:
-      return "pfeife";
-    case Method::Piper:
-      return "piper";
-  }
-  return "";
-}
+namespace {
+
+constexpr std::array<std::string_view, 3> kMethods = {"auto", "pfeife", "piper"};
+
+}  // namespace
+
+std::string_view name_of(Method method) { return kMethods[at(method)]; }
 
 Method method_named(const std::string& name) {
-  std::vector<std::string> names;
-  for (const Method method : {Method::Auto, Method::Pfeife, Method::Piper}) {
-    if (name_of(method) == name) return method;
-    names.emplace_back(name_of(method));
-  }
-  throw unknown_choice("method", name, names);
+  const auto found = std::find(kMethods.begin(), kMethods.end(), name);
+  if (found == kMethods.end()) throw unknown_choice("method", name, {kMethods.begin(), kMethods.end()});
+  return static_cast<Method>(found - kMethods.begin());
 }
 
 std::string objective_text(const std::string& objective, double value) {

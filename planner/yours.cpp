@@ -36,21 +36,17 @@ Candidate predicted_yours(const Experiment& experiment, const SearchOptions& opt
   const Scenario& scenario = experiment.scenario;
   const Exact exact = exact_of_yours(scenario, std::make_shared<const Plan>(experiment.plan("")));
   const TaskGraph graph = answered(scenario, *exact.plan, experiment.model);
-  Candidate yours;
+  Candidate yours = described(experiment.model, exact.plan, graph);
   yours.summary = summary_of(exact.configuration, exact.plan->schedule.name, scenario.offload, first_blocks(*exact.plan),
                              scenario.recompute_scope);
-  state_metrics(yours, predict(graph, scenario, *exact.plan));
   if (options.simulate) {
     const Prediction simulated = predict(graph, scenario, *exact.plan, options.simulate);
     yours.simulated = figures_of(simulated);
     if (options.method == Method::Auto) yours.run = simulated.metrics.run;
   }
-  yours.stages = stages_of(*exact.plan, experiment.model.units(scenario.cluster.devices.front().type));
-  yours.schedule = exact.plan->schedule.name;
-  for (const auto& [key, value] : scenario.schedule.options) yours.schedule_options.emplace_back(key, value);
+  yours.schedule_options.assign(scenario.schedule.options.begin(), scenario.schedule.options.end());
   yours.settings = settings_of(exact, scenario.recompute_scope);
   yours.settings.emplace_back("schedule", yours.schedule);
-  yours.plan = exact.plan;
   yours.cautions = plan_cautions(scenario, *exact.plan);
   check_finite(yours);
   return yours;

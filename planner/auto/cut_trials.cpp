@@ -34,6 +34,14 @@ Exact CutTrials::evaluate(const Exact& with, const Plan& stages) const {
   return evaluator_.evaluate(with.configuration, plan);
 }
 
+Exact with_stages(Evaluator& evaluator, const Configuration& configuration, const std::vector<StagePlan>& stages) {
+  Exact whole = evaluator.evaluate(configuration);
+  if (!whole.plan) return whole;
+  Plan plan = *whole.plan;
+  plan.stages = stages;
+  return evaluator.evaluate(configuration, plan);
+}
+
 const std::vector<UnitCost>& units_of(Evaluator& evaluator, const Configuration& configuration) {
   const CostModel& model = evaluator.model(configuration);
   return model.units(model.scenario().cluster.devices.front().type).units;

@@ -28,6 +28,9 @@ class CutTrials {
   Exact few_, fewer_;
 };
 
+// These stages in the plan of a configuration with all its microbatches.
+Exact with_stages(Evaluator& evaluator, const Configuration& configuration, const std::vector<StagePlan>& stages);
+
 // Of the cluster's first type of device, whose times balance the cuts.
 const std::vector<UnitCost>& units_of(Evaluator& evaluator, const Configuration& configuration);
 

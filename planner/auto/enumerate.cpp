@@ -332,14 +332,6 @@ class Worker {
 Enumeration::Enumeration(Common& common, const SearchOptions& options)
     : common_(common), options_(options), dropped_(kInfinite) {}
 
-void Enumeration::run(const std::vector<int>& micros, bool whole, double incumbent) {
-  for (const int micro : micros)
-    for (std::vector<Degrees>& shapes : rounds_of(common_.space, micro)) {
-      Round round(std::move(shapes));
-      run_round(round, whole, false, incumbent);
-    }
-}
-
 std::vector<Tally> Enumeration::run_round(Round& round, bool whole, bool again, double incumbent) {
   std::vector<std::unique_ptr<Worker>> workers;
   for (std::size_t w = 0; w < round.shapes.size(); ++w)

@@ -44,16 +44,13 @@ class Enumeration {
  public:
   Enumeration(Common& common, const SearchOptions& options);
 
-  // Evaluates the configurations with these microbatches, over all devices (`whole`) or fewer, and keeps those with a bound below
-  // `incumbent` (seconds).
-  void run(const std::vector<int>& micros, bool whole, double incumbent);
-  // A round over some shapes. Their pricers are kept for a second run (`again`) with the other devices. run_round() returns a
-  // tally per shape.
   struct Round {
     explicit Round(std::vector<Degrees> of) : shapes(std::move(of)), pricers(shapes.size()) {}
     std::vector<Degrees> shapes;
     std::vector<std::unique_ptr<Pricer>> pricers;
   };
+  // Evaluates the configurations of these shapes, over all devices (`whole`) or fewer, and keeps those with a bound below
+  // `incumbent` (seconds). The shapes' pricers are kept for a second run (`again`) with the other devices. A tally per shape.
   std::vector<Tally> run_round(Round& round, bool whole, bool again, double incumbent);
 
   std::vector<Priced> take();  // kept so far, best first

@@ -20,16 +20,12 @@ constexpr std::size_t kOrdersSimulated = 3;
 
 }  // namespace
 
-void EstimatedOrders::take(Found found) {
-  fit_.push_back(std::move(found));
-  std::stable_sort(fit_.begin(), fit_.end(), [](const Found& a, const Found& b) { return a.step < b.step; });
-  if (fit_.size() > kOrdersSimulated) fit_.pop_back();
-}
-
-bool EstimatedOrders::estimate(const Experiment& variant, const ScheduleRequest& schedule, Recompute recompute) {
+bool EstimatedOrders::estimate(const Experiment& variant, const ScheduleRequest& schedule, Recompute recompute,
+                               int stages_per_rank) {
   PlanRequest request = request_of(variant.scenario);
   request.schedule = schedule;
   request.recompute = recompute;
+  request.degrees.virtual_stages = stages_per_rank;
   try {
     const Plan plan = make_plan(variant.scenario, request, variant.model);
     check_host_memory(variant.scenario, plan, variant.model);
@@ -43,7 +39,10 @@ bool EstimatedOrders::estimate(const Experiment& variant, const ScheduleRequest&
     Scenario scenario = variant.scenario;
     scenario.schedule = schedule;
     scenario.recompute = recompute;
-    take({figures.step_time_s, std::move(scenario), std::make_shared<const Plan>(plan)});
+    scenario.degrees.virtual_stages = stages_per_rank;
+    fit_.push_back({figures.step_time_s, std::move(scenario), std::make_shared<const Plan>(plan)});
+    std::stable_sort(fit_.begin(), fit_.end(), [](const Found& a, const Found& b) { return a.step < b.step; });
+    if (fit_.size() > kOrdersSimulated) fit_.pop_back();
     return true;
   } catch (const InputError& error) {
     if (fault_.empty()) fault_ = error.what();
@@ -54,35 +53,29 @@ bool EstimatedOrders::estimate(const Experiment& variant, const ScheduleRequest&
 }
 
 Candidate EstimatedOrders::candidate_of(const Found& found, const SearchOptions& options) {
-  Candidate candidate;
   const Experiment experiment(found.scenario);
   const Plan& plan = *found.plan;
+  const ScheduleOptions& options_of_order = found.scenario.schedule.options;
   const TaskGraph graph = answered(found.scenario, plan, experiment.model);
+  Candidate candidate = described(experiment.model, found.plan, graph);
   Configuration configuration;
   static_cast<Degrees&>(configuration) = plan;
   configuration.family = static_cast<std::int16_t>(form_named(""));
   configuration.recompute = found.scenario.recompute;
   configuration.virtual_stages = 1;
-  candidate.schedule = plan.schedule.name;
-  std::string order = plan.schedule.name, stated = "{name: " + plan.schedule.name;
-  for (const auto& [key, value] : found.scenario.schedule.options) {
-    candidate.schedule_options.emplace_back(key, value);
-    stated += fmt::format(", {}: {}", key, value);
-    order += fmt::format(" {}={}", key, value);
-  }
+  candidate.schedule_options.assign(options_of_order.begin(), options_of_order.end());
+  std::string order = plan.schedule.name;
+  for (const auto& [key, value] : options_of_order) order += fmt::format(" {}={}", key, value);
   candidate.settings = {{"batch.micro", std::to_string(plan.micro)}, {"batch.microbatches", std::to_string(plan.microbatches)}};
   for (const auto& [key, value] : written_degrees(plan)) candidate.settings.emplace_back("parallel." + key, value);
   candidate.settings.emplace_back("recompute", name_of(found.scenario.recompute));
-  candidate.settings.emplace_back("schedule", stated + "}");
+  candidate.settings.emplace_back("schedule", schedule_setting(plan.schedule.name, options_of_order));
   candidate.summary = summary_of(configuration, order, found.scenario.offload);
-  state_metrics(candidate, predict(graph, found.scenario, plan));
   if (options.simulate && !options.stopped()) {
     const Prediction prediction = predict(graph, found.scenario, plan, options.simulate);
     candidate.simulated = figures_of(prediction);
     candidate.run = prediction.metrics.run;
   }
-  candidate.stages = stages_of(plan, experiment.model.units(found.scenario.cluster.devices.front().type));
-  candidate.plan = found.plan;
   return candidate;
 }
 

@@ -14,7 +14,7 @@ class EstimatedOrders {
  public:
   // Estimates the variant's scenario with this order and recompute. Memory that does not suffice, and orders that do not exist,
   // are counted. False: it does not fit, or does not exist.
-  bool estimate(const Experiment& variant, const ScheduleRequest& schedule, Recompute recompute);
+  bool estimate(const Experiment& variant, const ScheduleRequest& schedule, Recompute recompute, int stages_per_rank);
 
   std::int64_t estimated() const { return estimated_; }
   std::int64_t without_room() const { return without_room_; }
@@ -29,7 +29,6 @@ class EstimatedOrders {
     std::shared_ptr<const Plan> plan;
   };
   static Candidate candidate_of(const Found& found, const SearchOptions& options);
-  void take(Found found);
 
   std::vector<Found> fit_;  // the fastest
   std::int64_t estimated_ = 0, without_room_ = 0;

@@ -213,12 +213,6 @@ bool move_cut(Plan& plan, const std::vector<UnitCost>& units, std::size_t cut, i
   return true;
 }
 
-std::optional<Plan> with_cut_moved(const Plan& plan, const std::vector<UnitCost>& units, std::size_t cut, int by) {
-  std::optional<Plan> moved = plan;
-  if (!move_cut(*moved, units, cut, by)) moved.reset();
-  return moved;
-}
-
 // One block less for the stage at `from` of the chain, one more for that at `to`; those between them pass theirs on.
 std::optional<Plan> with_block_moved(const Plan& plan, const std::vector<UnitCost>& units, std::size_t from, std::size_t to) {
   std::optional<Plan> moved = plan;
@@ -310,11 +304,7 @@ Exact fit_cuts(Evaluator& evaluator, const Configuration& configuration, double 
     if (!best.plan) return {};
     now = std::move(best);
   }
-  Exact whole = evaluator.evaluate(configuration);
-  if (!whole.plan) return {};
-  Plan plan = *whole.plan;
-  plan.stages = now.plan->stages;
-  return evaluator.evaluate(configuration, plan);
+  return with_stages(evaluator, configuration, now.plan->stages);
 }
 
 Exact improve_cuts(Evaluator& evaluator, const Exact& start, const SearchOptions& options) {
@@ -334,8 +324,8 @@ Exact improve_cuts(Evaluator& evaluator, const Exact& start, const SearchOptions
     better = false;
     const Plan plan = *best.plan;
     for (std::size_t cut = 0; cut + 1 < plan.stages.size(); ++cut) {
-      for (const int by : {-1, 1}) {
-        const std::optional<Plan> moved = with_cut_moved(plan, units, cut, by);
+      for (const auto& [from, to] : {std::pair(cut, cut + 1), std::pair(cut + 1, cut)}) {
+        const std::optional<Plan> moved = with_block_moved(plan, units, from, to);
         const std::optional<Exact> next = moved ? evaluate(*moved) : std::nullopt;
         if (next && next->usable() && next->step_time < best.step_time) best = *next, better = moved_any = true;
       }

@@ -35,27 +35,22 @@ bool copies_activations(const Schedule& schedule) {
 }
 
 Candidate candidate_of(Exact& exact, Evaluator& evaluator) {
-  Candidate candidate;
-  const TaskGraph graph = answered_graph(exact, evaluator);
   const CostModel& model = evaluator.model(exact.configuration);
+  Candidate candidate = described(model, exact.plan, answered_graph(exact, evaluator));
   candidate.summary = summary_of(exact.configuration, exact.plan->schedule.name, model.scenario().offload,
                                  first_blocks(*exact.plan), model.scenario().recompute_scope);
   if (exact.options.count("ways") != 0 && copies_activations(exact.plan->schedule))
     candidate.summary += ", activations copied to the host";
-  state_metrics(candidate, predict(graph, model.scenario(), *exact.plan));
   candidate.simulated = exact.simulated;
   if (exact.simulated_run) candidate.run = exact.simulated_run;
-  candidate.stages = stages_of(*exact.plan, model.units(model.scenario().cluster.devices.front().type));
-  candidate.schedule = exact.plan->schedule.name;
-  const PlanRequest request = evaluator.request(exact.configuration, exact.options);
-  for (const auto& [key, value] : request.schedule.options) candidate.schedule_options.emplace_back(key, value);
+  const ScheduleOptions options = evaluator.request(exact.configuration, exact.options).schedule.options;
+  candidate.schedule_options.assign(options.begin(), options.end());
   const RecomputeScope& scope = model.scenario().recompute_scope;
   candidate.settings = settings_of(exact, scope);
   if (is_open(model.scenario(), "recompute") && exact.configuration.recompute == Recompute::Selective && !scope.plain())
     candidate.recomputed = scope.operators;
   else if (!scope.plain() && !is_open(model.scenario(), "recompute"))  // the scenario states more than a mode, and keeps it
     std::erase_if(candidate.settings, [](const auto& setting) { return setting.first == "recompute"; });
-  candidate.plan = exact.plan;
   return candidate;
 }
 

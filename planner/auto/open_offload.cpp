@@ -64,7 +64,7 @@ void add_states(const Experiment& experiment, OpenOffload open, std::vector<Plac
 std::vector<Place> places_of(const Experiment& experiment, OpenOffload open, std::vector<std::string>& notes) {
   const Scenario& scenario = experiment.scenario;
   std::vector<Place> places = {{scenario.offload, ""}};  // what is open counts as none
-  if (std::string obstacle; !has_host_paths(scenario, obstacle)) {
+  if (const std::string obstacle = host_path_obstacle(scenario); !obstacle.empty()) {
     notes.push_back(fmt::format("offload was not searched: {}", obstacle));
     return places;
   }
@@ -83,10 +83,9 @@ std::vector<Place> places_of(const Experiment& experiment, OpenOffload open, std
 
 // Whether plans whose weights come for a turn are searched too.
 bool streams_too(const Scenario& scenario, OpenOffload open) {
-  std::string obstacle;
   const HostedState& stated = scenario.offload;
   if (stated.streams || stated.gradients || stated.streams_activations()) return false;  // not together with those
-  return open.parameters && state_obstacle(scenario).empty() && has_host_paths(scenario, obstacle) &&
+  return open.parameters && state_obstacle(scenario).empty() && host_path_obstacle(scenario).empty() &&
          trainer_of(scenario).runs_schedule("roundpipe");
 }
 
@@ -130,10 +129,6 @@ SearchState merged(const SearchState& a, const SearchState& b) {
   return all;
 }
 
-}  // namespace
-
-namespace {
-
 // `offload.KEY` as the scenario writes it.
 const Node* stated_offload(const Scenario& scenario, const char* key) {
   const Node* stated = scenario.document ? scenario.document->find("offload") : nullptr;
@@ -142,21 +137,18 @@ const Node* stated_offload(const Scenario& scenario, const char* key) {
 
 }  // namespace
 
-bool has_host_paths(const Scenario& scenario, std::string& obstacle) {
+std::string host_path_obstacle(const Scenario& scenario) {
   for (int device = 0; device < scenario.cluster.size(); ++device)
     for (const bool away : {true, false})
-      if (host_copy_bandwidth(scenario.cluster, device, away) <= Bandwidth(0)) {
-        obstacle = fmt::format("device '{}' has no copy_bandwidth", scenario.cluster.type_of(device).name);
-        return false;
-      }
-  return true;
+      if (host_copy_bandwidth(scenario.cluster, device, away) <= Bandwidth(0))
+        return fmt::format("device '{}' has no copy_bandwidth", scenario.cluster.type_of(device).name);
+  return "";
 }
 
 bool may_copy_activations(const Scenario& scenario) {
-  std::string obstacle;
   return trainer_of(scenario).offloads_activations && scenario.schedule.options.count("offload") == 0 &&
          (stated_offload(scenario, "activations") == nullptr || is_open(scenario, "offload.activations")) &&
-         has_host_paths(scenario, obstacle);
+         host_path_obstacle(scenario).empty();
 }
 
 OpenOffload open_offload(const Scenario& scenario) {

@@ -14,8 +14,8 @@ struct OpenOffload {
 };
 OpenOffload open_offload(const Scenario& scenario);
 
-// Whether all devices have a way to their host; else the obstacle is named.
-bool has_host_paths(const Scenario& scenario, std::string& obstacle);
+// Why a device has no way to its host; empty: all have one.
+std::string host_path_obstacle(const Scenario& scenario);
 
 // Whether a search may place copies of activations: the trainer runs them, every device has a way to its host, and the scenario
 // states nothing else of them.

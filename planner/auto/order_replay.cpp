@@ -103,19 +103,11 @@ class OrderReplay {
       double work = 0;
       for (const PackedAction action : order_.groups[g]) {
         const StageCost& stage = placed.table.stages[stage_of(action)];
-        switch (pass_of(action)) {
-          case Pass::F:
-            work += stage.forward_work;
-            break;
-          case Pass::I:
-            work += stage.input_work;
-            break;
-          case Pass::W:
-            work += stage.weight_work;
-            break;
-          case Pass::B:
-            work += stage.work - stage.forward_work;
-        }
+        const Pass pass = pass_of(action);
+        work += pass == Pass::F   ? stage.forward_work
+                : pass == Pass::I ? stage.input_work
+                : pass == Pass::W ? stage.weight_work
+                                  : stage.work - stage.forward_work;
       }
       costs_[group_entry(order_.stages, static_cast<int>(g))].value[slot] = to_ticks(Duration(work * jitter)).base();
     }

@@ -143,19 +143,15 @@ void choose_shapes(const Experiment& experiment, Space& space) {
   const Scenario& scenario = experiment.scenario;
   const bool given = sizes_given(experiment);
   if (given) space.notes.emplace_back("tensor degree and microbatch stay: the workload's costs are for these sizes");
-  if (given || !is_open(scenario, "parallel.tensor"))
-    space.tensor = {scenario.degrees.tensor};
-  else
-    space.tensor = divisors(space.node_size, space.node_size);  // so that no group leaves its node
+  const auto choose = [&](auto& values, const char* key, auto stated, auto open) {
+    values = given || !is_open(scenario, key) ? std::remove_reference_t<decltype(values)>{stated} : std::move(open);
+  };
+  const Degrees& stated = scenario.degrees;
+  choose(space.tensor, "parallel.tensor", stated.tensor, divisors(space.node_size, space.node_size));  // no group leaves its node
   if (!trainer_of(scenario).tensor) space.tensor = {1};
-  if (given || scenario.lengths.any() || !is_open(scenario, "batch.micro"))
-    space.micro = {scenario.degrees.micro};
-  else
-    space.micro = divisors(space.global_batch, space.global_batch);
-  if (given || !is_open(scenario, "parallel.sequence_parallel"))
-    space.sequence_parallel = {scenario.degrees.sequence_parallel};
-  else
-    space.sequence_parallel = {false, true};
+  choose(space.micro, "batch.micro", stated.micro, divisors(space.global_batch, space.global_batch));
+  if (scenario.lengths.any()) space.micro = {stated.micro};
+  choose(space.sequence_parallel, "parallel.sequence_parallel", stated.sequence_parallel, std::vector{false, true});
 }
 
 // From here on a sequence is long enough that its activations, more than its model, ask for more ranks: published runs share
@@ -188,10 +184,6 @@ void choose_experts(const Experiment& experiment, bool fixed, Space& space) {
   if (is_open(scenario, "parallel.expert")) space.expert = divisors(experts, space.devices);
   if (is_open(scenario, "parallel.expert_tensor")) space.expert_tensor = {0, 1};
 }
-
-}  // namespace
-
-namespace {
 
 // Replicas share the microbatches that are listed, or each has all of the list.
 void check_lengths(const Scenario& scenario, Space& space) {

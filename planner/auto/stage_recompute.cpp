@@ -115,15 +115,6 @@ class BlockFit {
   std::vector<Rank> ranks_;
 };
 
-// The stages of one plan in another of the same configuration, which has all microbatches.
-Exact with_stages(Evaluator& evaluator, const Configuration& configuration, const std::vector<StagePlan>& stages) {
-  Exact whole = evaluator.evaluate(configuration);
-  if (!whole.plan) return whole;
-  Plan plan = *whole.plan;
-  plan.stages = stages;
-  return evaluator.evaluate(configuration, plan);
-}
-
 // `cuts` null: those that balance the stages.
 Exact fitted(Evaluator& evaluator, const Configuration& configuration, const std::vector<StagePlan>* cuts, double spare,
              const SearchOptions& options) {

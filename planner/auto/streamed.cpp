@@ -28,7 +28,7 @@ void try_orders(const Experiment& variant, EstimatedOrders& tried, const SearchO
         order.name = "roundpipe";
         order.options = {{"forward_slots", std::to_string(forward)}, {"backward_slots", std::to_string(slots - forward)}};
         if (round != ranks) order.options["round"] = std::to_string(round);
-        tried.estimate(variant, order, Recompute::None);  // slots of the backward recompute by themselves
+        tried.estimate(variant, order, Recompute::None, 1);  // slots of the backward recompute by themselves
       }
 }
 
@@ -64,7 +64,6 @@ Answer search_streamed(const Experiment& experiment, const SearchOptions& option
     degrees.microbatches = static_cast<int>(space.global_batch / micro);
     if (space.pipeline_open) degrees.pipeline = space.devices;
     if (is_open(scenario, "parallel.tensor")) degrees.tensor = 1;
-    degrees.virtual_stages = 1;
     degrees.zero = 0;
     const Experiment variant(std::move(scenario));
     const std::int64_t without = tried.without_room(), before = tried.estimated();

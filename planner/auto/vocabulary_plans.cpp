@@ -66,17 +66,17 @@ void estimate_all(const Experiment& experiment, Degrees degrees, const std::vect
   if (std::none_of(zeros.begin(), zeros.end(), [](int zero) { return zero <= 1; })) return;
   const bool divided = degrees.data > 1 && std::find(zeros.begin(), zeros.end(), 1) != zeros.end();
   degrees.zero = divided ? 1 : 0;
+  Scenario scenario = experiment.scenario;
+  scenario.degrees = degrees;
+  if (is_open(scenario, "schedule")) scenario.schedule = ScheduleRequest();  // else the family is stated, with its options
+  const Experiment variant(std::move(scenario));
   for (const Order& order : orders) {
-    Scenario scenario = experiment.scenario;
-    if (is_open(scenario, "schedule")) scenario.schedule = ScheduleRequest();  // else the family is stated, with its options
-    scenario.schedule.name = order.family;
-    scenario.schedule.options["vocabulary"] = "stages";
-    if (order.choice) scenario.schedule.options["stages_per_rank"] = std::to_string(order.chunks);
-    scenario.degrees = degrees;
-    scenario.degrees.virtual_stages = order.chunks;
-    const Experiment variant(std::move(scenario));
+    ScheduleRequest schedule = variant.scenario.schedule;
+    schedule.name = order.family;
+    schedule.options["vocabulary"] = "stages";
+    if (order.choice) schedule.options["stages_per_rank"] = std::to_string(order.chunks);
     for (const Recompute mode : space.recompute)
-      if (tried.estimate(variant, variant.scenario.schedule, mode)) break;
+      if (tried.estimate(variant, schedule, mode, order.chunks)) break;
   }
 }
 

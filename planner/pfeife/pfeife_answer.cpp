@@ -2,10 +2,10 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/parallel_for.hpp"
 #include "base/text/quantity_text.hpp"
-#include "costmodel/lowering/allocator_replay.hpp"
 #include "costmodel/lowering/peak_memory.hpp"
 #include "costmodel/plan/most_recompute.hpp"
 #include "costmodel/scenario/recompute_modes.hpp"
@@ -21,10 +21,10 @@ constexpr double kProofTolerance = 1e-9;  // times are rounded to picoseconds, b
 std::string recompute_text(const Plan& plan) {
   std::string text;
   for (const Recompute mode : {Recompute::Selective, Recompute::Full}) {
-    std::string stages;
+    std::vector<std::size_t> stages;
     for (std::size_t s = 0; s < plan.stages.size(); ++s)
-      if (plan.stages[s].recompute == mode) stages += fmt::format("{}{}", stages.empty() ? "" : ", ", s);
-    if (!stages.empty()) text += fmt::format("; recompute {} on stages {}", name_of(mode), stages);
+      if (plan.stages[s].recompute == mode) stages.push_back(s);
+    if (!stages.empty()) text += fmt::format("; recompute {} on stages {}", name_of(mode), fmt::join(stages, ", "));
   }
   return text;
 }
@@ -37,28 +37,21 @@ bool recomputes_alike(const Plan& plan) {
 }  // namespace
 
 Candidate PfeifeSearch::candidate(Searched& searched) const {
-  Candidate result;
   CutSearch& search = *searched.search;
-  auto plan = std::make_shared<Plan>(search.evaluator().plan(search.cuts(), search.modes()));
-  TaskGraph graph = lower(space_.scenario(), *plan, space_.costs());
-  apply_replay(space_.scenario(), *plan, space_.costs(), graph);
-  state_metrics(result, predict(graph, space_.scenario(), *plan));
+  const auto plan = std::make_shared<const Plan>(search.evaluator().plan(search.cuts(), search.modes()));
+  const TaskGraph graph = answered(space_.scenario(), *plan, experiment_.model);
+  Candidate result = described(experiment_.model, plan, graph);
   if (options_.simulate) result.simulated = figures_of(predict(graph, space_.scenario(), *plan, options_.simulate));
-  result.stages = planner::stages_of(*plan, space_.costs().workload(space_.site_of_rank(0)));
-  std::string cuts;
-  for (const int cut : search.cuts()) cuts += fmt::format("{}{}", cuts.empty() ? "" : ", ", cut);
+  const std::string cuts = fmt::format("{}", fmt::join(search.cuts(), ", "));
   result.schedule = searched.member.name;
-  for (const auto& option : searched.member.options) result.schedule_options.push_back(option);
+  result.schedule_options.assign(searched.member.options.begin(), searched.member.options.end());
   result.summary = fmt::format("{}; cut at {}{}", to_text(searched.member), cuts.empty() ? "nothing" : cuts,
                                space_.stages().modes().size() > 1 ? recompute_text(*plan) : "");
-  std::string text = "{name: " + searched.member.name;
-  for (const auto& [key, value] : searched.member.options)
-    text += fmt::format(", {}: {}", key, value.find(',') == std::string::npos ? value : "\"" + value + "\"");
-  if (experiment_.scenario.schedule.csv.empty()) result.settings.emplace_back("schedule", text + "}");
+  if (experiment_.scenario.schedule.csv.empty())
+    result.settings.emplace_back("schedule", schedule_setting(searched.member.name, searched.member.options));
   result.settings.emplace_back("partition", "[" + cuts + "]");
   // One key states the recompute of all stages: the mode that keeps least of those in use.
   if (space_.stages().modes().size() > 1) result.settings.emplace_back("recompute", std::string(name_of(most_recompute(*plan))));
-  result.plan = std::move(plan);
   return result;
 }
 

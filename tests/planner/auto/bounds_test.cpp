@@ -27,7 +27,7 @@ std::vector<Priced> sample(Common& common, std::size_t per_family) {
   Enumeration enumeration(common, {});
   for (const int micro : common.space.micro)
     if (micro <= 8)
-      for (const bool whole : {true, false}) enumeration.run({micro}, whole, std::numeric_limits<double>::infinity());
+      for (const bool whole : {true, false}) testing::enumerate_all(enumeration, common.space, micro, whole);
   std::vector<Priced> all = enumeration.take();
   std::mt19937 random(7);
   std::shuffle(all.begin(), all.end(), random);

@@ -4,9 +4,17 @@
 #include <string>
 #include <vector>
 
-#include "costmodel/scenario/scenario.hpp"
+#include "planner/auto/enumerate.hpp"
 
 namespace panpipe::testing {
+
+// Every configuration with this microbatch.
+inline void enumerate_all(planner::Enumeration& enumeration, const planner::Space& space, int micro, bool whole) {
+  for (std::vector<Degrees>& shapes : planner::rounds_of(space, micro)) {
+    planner::Enumeration::Round round(std::move(shapes));
+    enumeration.run_round(round, whole, false, planner::kInfinite);
+  }
+}
 
 // Two DGX A100, a small GPT whose costs are of every kind; senders wait for their transfers.
 inline Scenario two_nodes(const std::string& more = "", const std::vector<std::string>& overrides = {}) {

@@ -52,7 +52,7 @@ double best_of_all(const Scenario& scenario) {
   const SearchOptions options;
   Enumeration enumeration(common, options);
   for (const bool whole : {true, false})
-    for (const int micro : space.micro) enumeration.run({micro}, whole, std::numeric_limits<double>::infinity());
+    for (const int micro : space.micro) testing::enumerate_all(enumeration, space, micro, whole);
   Evaluator evaluator(common);
   double best = std::numeric_limits<double>::infinity();
   for (const Priced& one : enumeration.take()) {
@@ -138,7 +138,7 @@ TEST(SearchAuto, DegreesAreLegal) {
   EXPECT_EQ(space.expert, (std::vector<int>{1, 2, 4}));
   Common common(experiment, space);
   Enumeration enumeration(common, {});
-  enumeration.run({1}, true, std::numeric_limits<double>::infinity());
+  testing::enumerate_all(enumeration, space, 1, true);
   std::set<int> contexts, experts, widths;
   for (const Priced& one : enumeration.take()) {
     const Configuration& c = one.configuration;
@@ -326,7 +326,7 @@ TEST(SearchAuto, TriesEveryPlannedFamily) {
   for (const char* name : {"gpipe", "1f1b", "zb-v", "stp", "hanayo"}) EXPECT_THAT(note, HasSubstr(name));
   Common common(experiment, space);
   Enumeration enumeration(common, {});
-  for (const int micro : space.micro) enumeration.run({micro}, true, std::numeric_limits<double>::infinity());
+  for (const int micro : space.micro) testing::enumerate_all(enumeration, space, micro, true);
   std::set<int> found;
   for (const Priced& one : enumeration.take()) found.insert(one.configuration.family);
   // stp asks for 3P-1 microbatches, of which two ranks on these four cards have enough.
