@@ -164,18 +164,7 @@ Cuts CutBound::cuts_of_minimum(const Tables& tables) const {
   return cuts;
 }
 
-void CutBound::floors(const Cuts& cuts, std::vector<double>& values) const {
-  values.assign(layout_.size(), 0);
-  values[layout_.limit()] = 1;
-  for (std::size_t k = 0; k < stages_; ++k) {
-    const auto first = static_cast<std::size_t>(k == 0 ? 0 : cuts[k - 1]);
-    const auto end = static_cast<std::size_t>(k < cuts.size() ? cuts[k] : units_);
-    for (const Term& term : stage_terms_[k]) values[term.weight] += (*term.sums)[end] - (*term.sums)[first];
-    for (const Term& term : hop_terms_[k]) values[term.weight] += (*term.sums)[first];
-  }
-}
-
-void CutBound::floors_at(const std::vector<double>& positions, std::vector<double>& values) const {
+void CutBound::floors(const std::vector<double>& positions, std::vector<double>& values) const {
   values.assign(layout_.size(), 0);
   values[layout_.limit()] = 1;
   const auto at = [](const Sums& sums, double position) {
@@ -240,7 +229,7 @@ void BoundGame::learn(const Cuts& cuts, const PathWeights& path) {
     paths_.push_back(path);
     regrets_.push_back(0);
   }
-  cut_bound_.floors(cuts, floors_);
+  cut_bound_.floors({cuts.begin(), cuts.end()}, floors_);
   const double played = dot(mixed_, floors_);
   for (std::size_t p = 0; p < paths_.size(); ++p) regrets_[p] = std::max(0.0, regrets_[p] + dot(paths_[p], floors_) - played);
   rounds_played_ += 1;

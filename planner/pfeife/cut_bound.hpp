@@ -26,9 +26,8 @@ class CutBound {
   };
   void fill(const PathWeights& weights, Tables& tables) const;
   Cuts cuts_of_minimum(const Tables& tables) const;
-  // The least value of each cost, in the layout of a path.
-  void floors(const Cuts& cuts, std::vector<double>& values) const;
-  void floors_at(const std::vector<double>& positions, std::vector<double>& values) const;  // cuts inside units
+  // The least value of each cost, in the layout of a path. Cuts may lie inside units.
+  void floors(const std::vector<double>& positions, std::vector<double>& values) const;
   const MemoryReach& reach() const { return reach_; }
   // A cut may stand in [cut + 1, end_of(cut)), since every stage has a unit.
   int end_of(std::size_t cut) const { return units_ + 1 - static_cast<int>(stages_ - 1 - cut); }
@@ -92,9 +91,9 @@ class BoundGame {
 
 template <class Found>
 void BoundGame::play(int rounds, double enough, Found found) {
-  for (int round = 0; round < rounds && bound() < enough; ++round) {
-    mix(mixed_);
-    best_.consider(cut_bound_, mixed_);
+  constexpr int kMeanEvery = 8;
+  const auto answer_to = [&](const PathWeights& weights) {
+    best_.consider(cut_bound_, weights);
     if (bound() == std::numeric_limits<double>::infinity()) return;  // nothing fits
     const Cuts cuts = cut_bound_.cuts_of_minimum(best_.tables);
     double time = 0;
@@ -102,16 +101,14 @@ void BoundGame::play(int rounds, double enough, Found found) {
     ++replays_;
     found(cuts, time);
     learn(cuts, with_memory(cuts, path, time));
-    constexpr int kMeanEvery = 8;
-    if (static_cast<int>(rounds_played_) % kMeanEvery != 0) continue;
+  };
+  for (int round = 0; round < rounds && bound() < enough; ++round) {
+    mix(mixed_);
+    answer_to(mixed_);
+    if (static_cast<int>(rounds_played_) % kMeanEvery != 0 || mean_weight_ == 0) continue;
     PathWeights mean = mean_;
     for (double& weight : mean) weight /= mean_weight_;
-    best_.consider(cut_bound_, mean);
-    const Cuts of_mean = cut_bound_.cuts_of_minimum(best_.tables);
-    const PathWeights mean_path = evaluator_.critical_path(of_mean, time);
-    ++replays_;
-    found(of_mean, time);
-    learn(of_mean, with_memory(of_mean, mean_path, time));
+    answer_to(mean);
   }
 }
 

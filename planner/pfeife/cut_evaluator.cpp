@@ -181,9 +181,8 @@ std::vector<std::array<double, 2>> CutEvaluator::message_work(const Variant& var
   return work;
 }
 
-template <class PutCost, class PutDelay>
-void CutEvaluator::fill(const Variant& variant, const Cuts& cuts, const Modes& modes, const Split& before, PutCost put_cost,
-                        PutDelay put_delay) const {
+void CutEvaluator::fill(const Variant& variant, const Cuts& cuts, const Modes& modes, Split& before, double* costs,
+                        double* delays, std::size_t stride) const {
   const StageTicks& stages = space_.stages();
   const Recompute fastest = stages.modes().front();
   const auto sum_of = [&](const std::vector<std::int64_t>& before_unit, int position) {
@@ -205,7 +204,7 @@ void CutEvaluator::fill(const Variant& variant, const Cuts& cuts, const Modes& m
     const auto k = static_cast<std::size_t>(pass.position);
     const Recompute mode = modes.empty() ? fastest : modes[k];
     if (work.empty() && unchanged(pass.position) && (modes.empty() || mode == before.modes[k])) continue;
-    put_cost(pass.entry, stage_ticks(pass, cuts, mode) + talk(pass));
+    costs[pass.entry * stride] = stage_ticks(pass, cuts, mode) + talk(pass);
   }
   for (const RankEntry& optimizer : variant.optimizers) {
     if (std::all_of(optimizer.positions.begin(), optimizer.positions.end(), unchanged)) continue;
@@ -216,21 +215,24 @@ void CutEvaluator::fill(const Variant& variant, const Cuts& cuts, const Modes& m
       tensors += sum_of(stages.tensors(), k);
       given += stages.given_optimizer()[end_of(cuts, k)] - stages.given_optimizer()[begin_of(cuts, k)];
     }
-    put_cost(optimizer.entry,
-             elements == 0 && given == 0 ? 0.0 : space_.optimizer(elements, tensors, given, space_.site_of_rank(optimizer.rank)));
+    costs[optimizer.entry * stride] =
+        elements == 0 && given == 0 ? 0.0 : space_.optimizer(elements, tensors, given, space_.site_of_rank(optimizer.rank));
   }
   for (const FlowEntry& flow : variant.flows)
-    put_cost(flow.entry, std::nearbyint(flow.latency + flow.per_element * static_cast<double>(element_sum(flow.position))));
+    costs[flow.entry * stride] =
+        std::nearbyint(flow.latency + flow.per_element * static_cast<double>(element_sum(flow.position)));
   for (const LinkEntry& delay : variant.delays) {
     const StageLink& link = variant.links[delay.link];
     if (delay.hops != nullptr) {
       const auto cut = static_cast<std::size_t>(link.from);
-      if (all || cuts[cut] != before.cuts[cut]) put_delay(delay.entry, (*delay.hops)[cuts[cut]]);
+      if (all || cuts[cut] != before.cuts[cut]) delays[delay.entry * stride] = (*delay.hops)[cuts[cut]];
       continue;
     }
     const std::int64_t bytes = delay.backward ? link.gradient_bytes : link.bytes;
-    put_delay(delay.entry, bytes < 0 ? 0 : transfer(delay.from_rank, delay.to_rank, bytes));
+    delays[delay.entry * stride] = bytes < 0 ? 0 : transfer(delay.from_rank, delay.to_rank, bytes);
   }
+  before.cuts = cuts;
+  before.modes = modes;
 }
 
 void CutEvaluator::replay(const std::vector<Cuts>& many, std::vector<double>& times, const std::vector<Modes>& modes) {
@@ -250,12 +252,8 @@ void CutEvaluator::replay(const std::vector<Cuts>& many, std::vector<double>& ti
     if (group == waiting.end()) group = waiting.insert(waiting.end(), {&variant, {}});
     const std::size_t lane = group->second.size();
     const Modes& of_this = modes.empty() ? kFastest : modes[modes.size() == 1 ? 0 : i];
-    fill(
-        variant, many[i], of_this, variant.lanes[lane],
-        [&](std::size_t entry, double ticks) { variant.costs[entry].value[lane] = ticks; },
-        [&](std::size_t entry, double ticks) { variant.delay_table[entry].value[lane] = ticks; });
-    variant.lanes[lane].cuts = many[i];
-    variant.lanes[lane].modes = of_this;
+    fill(variant, many[i], of_this, variant.lanes[lane], &variant.costs.front().value[lane],
+         &variant.delay_table.front().value[lane], kBatch);
     group->second.push_back(i);
     if (group->second.size() == static_cast<std::size_t>(kBatch)) flush(*group);
   }
@@ -263,10 +261,7 @@ void CutEvaluator::replay(const std::vector<Cuts>& many, std::vector<double>& ti
 }
 
 void CutEvaluator::fill_single(Variant& variant, const Cuts& cuts) {
-  fill(
-      variant, cuts, {}, variant.single, [&](std::size_t entry, double ticks) { variant.single_costs[entry] = ticks; },
-      [&](std::size_t entry, double ticks) { variant.single_delays[entry] = ticks; });
-  variant.single.cuts = cuts;
+  fill(variant, cuts, {}, variant.single, variant.single_costs.data(), variant.single_delays.data(), 1);
 }
 
 double CutEvaluator::replay(const Cuts& cuts) {

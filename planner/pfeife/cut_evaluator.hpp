@@ -109,10 +109,9 @@ class CutEvaluator {
   void map_tasks(const TaskGraph& graph, Variant& variant) const;
   bool holds_links(Variant& variant) const;
   std::vector<std::array<double, 2>> message_work(const Variant& variant, const Cuts& cuts) const;
-  // `before` states the previous contents of the tables; entries for unchanged cuts are kept.
-  template <class PutCost, class PutDelay>
-  void fill(const Variant& variant, const Cuts& cuts, const Modes& modes, const Split& before, PutCost put_cost,
-            PutDelay put_delay) const;
+  // `before` states the contents of the tables, of which every `stride`-th entry counts; entries for unchanged cuts are kept.
+  void fill(const Variant& variant, const Cuts& cuts, const Modes& modes, Split& before, double* costs, double* delays,
+            std::size_t stride) const;
   void fill_single(Variant& variant, const Cuts& cuts);
   double stage_ticks(const PassEntry& pass, const Cuts& cuts, Recompute mode) const;
   double transfer(int from_rank, int to_rank, std::int64_t bytes) const;  // SearchSpace::transfer, cached

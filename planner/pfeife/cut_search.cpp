@@ -189,6 +189,15 @@ struct Descent {
   std::int64_t steps = 0;
 };
 
+void CutSearch::try_leaves(Descent& descent) {
+  evaluator_.replay(descent.leaves, descent.times);
+  const auto count = static_cast<std::int64_t>(descent.leaves.size()), looks = looks_;
+  counts_.evaluated += count;
+  for (std::size_t i = 0; i < descent.leaves.size(); ++i) consider(descent.leaves[i], descent.times[i]);
+  descent.steps -= 1000 * (looks_ - looks) + 64 * count;  // the memory of a plan takes as long
+  descent.leaves.clear();
+}
+
 // False when the steps ran out.
 bool CutSearch::descend(std::size_t cut, int at, Descent& descent) {
   const std::size_t last = descent.cuts.size();
@@ -197,13 +206,7 @@ bool CutSearch::descend(std::size_t cut, int at, Descent& descent) {
     // Assigned: in a copy g++ 14 takes the space and the elements from two looks at the vector, and warns that they could differ.
     descent.leaves.emplace_back() = descent.cuts;
     if (descent.leaves.size() < static_cast<std::size_t>(kBatch) && last > 0) return true;
-    evaluator_.replay(descent.leaves, descent.times);
-    counts_.evaluated += static_cast<std::int64_t>(descent.leaves.size());
-    const std::int64_t looks = looks_;
-    for (std::size_t i = 0; i < descent.leaves.size(); ++i) consider(descent.leaves[i], descent.times[i]);
-    descent.steps -= 1000 * (looks_ - looks);  // the memory of a plan takes as long
-    descent.steps -= 64 * static_cast<std::int64_t>(descent.leaves.size());
-    descent.leaves.clear();
+    try_leaves(descent);
     return descent.steps > 0 && !stopped_();
   }
   const MemoryReach& reach = cut_bound_.reach();
@@ -247,12 +250,8 @@ bool CutSearch::enumerate(double enough, std::int64_t steps) {
     cut_bound_.fill(weightings[j], descent.tables[j]);
     descent.partial[0][j] = descent.tables[j].constant;
   }
-  bool finished = descend(0, 1, descent);
-  if (finished && !descent.leaves.empty()) {
-    evaluator_.replay(descent.leaves, descent.times);
-    counts_.evaluated += static_cast<std::int64_t>(descent.leaves.size());
-    for (std::size_t i = 0; i < descent.leaves.size(); ++i) consider(descent.leaves[i], descent.times[i]);
-  }
+  const bool finished = descend(0, 1, descent);
+  if (finished) try_leaves(descent);
   if (finished && !left_out_ && !stopped_()) proved_bound_ = std::max(proved_bound_, std::min(best(), enough));
   return finished;
 }

@@ -80,6 +80,7 @@ class CutSearch {
   bool climb(const std::vector<Move>& moves, std::size_t some_at_once, bool recompute);
   void climb_on(std::size_t some_at_once);
   bool descend(std::size_t cut, int at, struct Descent& descent);
+  void try_leaves(struct Descent& descent);
 
   CutEvaluator evaluator_;
   CutBound cut_bound_;

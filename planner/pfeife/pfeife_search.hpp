@@ -32,6 +32,8 @@ class PfeifeSearch {
   void read_partition();
   void add_members(int stages_per_rank);
   void add_member(TriedSchedule member);
+  // The members from number `first` on, the least value first; at most so many.
+  std::vector<std::size_t> sorted(std::size_t first, double (CutSearch::*value)() const, std::size_t most) const;
   void search_members();
   void prepare(std::size_t first);  // constructs the members from `first` on and runs a few rounds of each
   void search_wave(const std::vector<std::size_t>& wave);

@@ -171,12 +171,18 @@ void PfeifeSearch::search_wave(const std::vector<std::size_t>& wave) {
   for (const std::size_t i : wave) note(i);
 }
 
+std::vector<std::size_t> PfeifeSearch::sorted(std::size_t first, double (CutSearch::*value)() const, std::size_t most) const {
+  std::vector<std::size_t> order(searched_.size() - first);
+  std::iota(order.begin(), order.end(), first);
+  const auto of = [&](std::size_t i) { return (*searched_[i].search.*value)(); };
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return of(a) < of(b); });
+  order.erase(order.begin() + static_cast<std::ptrdiff_t>(std::min(order.size(), most)), order.end());
+  return order;
+}
+
 void PfeifeSearch::search_members() {
   prepare(next_);
-  std::vector<std::size_t> order(searched_.size() - next_);
-  std::iota(order.begin(), order.end(), next_);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return searched_[a].search->best() < searched_[b].search->best(); });
+  const std::vector<std::size_t> order = sorted(next_, &CutSearch::best, searched_.size());
   std::size_t most = kFirstWave;
   for (std::size_t done = 0; done < order.size() && !stopped(); most *= 2) {
     std::vector<std::size_t> wave;
@@ -194,11 +200,7 @@ void PfeifeSearch::search_members() {
 }
 
 void PfeifeSearch::improve_best() {
-  std::vector<std::size_t> best(searched_.size());
-  std::iota(best.begin(), best.end(), 0);
-  std::stable_sort(best.begin(), best.end(),
-                   [&](std::size_t a, std::size_t b) { return searched_[a].search->best() < searched_[b].search->best(); });
-  best.resize(std::min(best.size(), kBestImproved));
+  std::vector<std::size_t> best = sorted(0, &CutSearch::best, kBestImproved);
   std::erase_if(best, [&](std::size_t i) { return std::exchange(searched_[i].improved_again, true); });
   in_parallel(best, [](Searched& searched) { searched.search->improve_again(); });
   for (const std::size_t i : best) note(i);
@@ -208,11 +210,7 @@ void PfeifeSearch::improve_best() {
 void PfeifeSearch::raise_lowest_bounds() {
   if (stated_cuts_ || !space_.crossings().is_connected() || !space_.stages().exact()) return;
   for (int wave = 0; wave < kMostRaised && !stopped(); ++wave) {
-    std::vector<std::size_t> lowest(searched_.size());
-    std::iota(lowest.begin(), lowest.end(), 0);
-    std::stable_sort(lowest.begin(), lowest.end(),
-                     [&](std::size_t a, std::size_t b) { return searched_[a].bound() < searched_[b].bound(); });
-    lowest.resize(std::min<std::size_t>(lowest.size(), 2));
+    std::vector<std::size_t> lowest = sorted(0, &CutSearch::bound, 2);
     if (lowest.empty() || searched_[lowest.front()].bound() >= best_ || searched_[lowest.front()].tightened_with_memory) return;
     std::erase_if(lowest, [&](std::size_t i) {
       return searched_[i].stages() == 1 || std::exchange(searched_[i].tightened_with_memory, true);

@@ -30,6 +30,24 @@ std::vector<int> sites_of(const Scenario& scenario, const Plan& plan, const Lowe
   return sites;
 }
 
+// The model's costs with other edges, so that the caller chooses which stages communicate.
+class EdgeCosts final : public ModelCosts {
+ public:
+  EdgeCosts(const CostModel& model, const Plan& plan, std::vector<UnitEdge> edges)
+      : ModelCosts(model, plan), model_(model), edges_(std::move(edges)) {}
+  const WorkloadCost& workload(int site) const override {
+    const auto [known, is_new] = workloads_.try_emplace(site);
+    if (is_new) (known->second = model_.workload(site)).edges = edges_;
+    return known->second;
+  }
+  const WorkloadCost& units(int site) const override { return workload(site); }
+
+ private:
+  const CostModel& model_;
+  const std::vector<UnitEdge> edges_;
+  mutable std::map<int, WorkloadCost> workloads_;  // by site
+};
+
 const Scenario& checked(const Scenario& scenario) {
   if (scenario.degrees.zero >= 3)
     throw fault_at(scenario, "parallel.zero", "the method pfeife does not know gathered parameters",
@@ -82,24 +100,6 @@ void SearchSpace::add_links(int stages, const std::vector<StageLink>& links) {
   known = united(links, known);
 }
 
-EdgeCosts::EdgeCosts(const CostModel& model, const Plan& plan, const std::vector<int>& sites)
-    : ModelCosts(model, plan), model_(&model) {
-  for (const int site : sites) workloads_.try_emplace(site, model.workload(site));
-}
-
-const WorkloadCost& EdgeCosts::workload(int site) const {
-  const auto known = workloads_.find(site);
-  if (known != workloads_.end()) return known->second;
-  WorkloadCost& made = workloads_.try_emplace(site, model_->workload(site)).first->second;
-  made.edges = edges_;
-  return made;
-}
-
-void EdgeCosts::set_edges(const std::vector<UnitEdge>& edges) {
-  edges_ = edges;
-  for (auto& [site, workload] : workloads_) workload.edges = edges;
-}
-
 SearchSpace::SearchSpace(const Experiment& experiment)
     : scenario_(checked(experiment.scenario)),
       base_(fixed_parts(scenario_)),
@@ -117,22 +117,9 @@ TaskGraph SearchSpace::lowered_with(const Plan& plan, const std::vector<StageLin
   std::vector<UnitEdge> edges;
   for (std::size_t i = 0; i < links.size(); ++i)
     edges.push_back({first(links[i].from), first(links[i].to), static_cast<int>(i), Bytes(1), links[i].gradient});
-  std::unique_ptr<EdgeCosts> costs;
-  {
-    const std::lock_guard lock(mutex_);
-    if (!spare_edges_.empty()) {
-      costs = std::move(spare_edges_.back());
-      spare_edges_.pop_back();
-    }
-  }
-  if (!costs) costs = std::make_unique<EdgeCosts>(model_, base_, sites_);
-  costs->set_edges(edges);
   // Where buckets of gradients begin and end depends on the cut: while cuts are compared a stage's are one bucket, which is never
   // faster. The estimate of the found plan uses its real buckets.
-  TaskGraph graph = lower_replica(scenario_, plan, *costs, 0, true);
-  const std::lock_guard lock(mutex_);
-  spare_edges_.push_back(std::move(costs));
-  return graph;
+  return lower_replica(scenario_, plan, EdgeCosts(model_, base_, std::move(edges)), 0, true);
 }
 
 void SearchSpace::set_cuts(Plan& plan, const Cuts& cuts, const Modes& modes) const {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <map>
-#include <memory>
 #include <mutex>
 #include <tuple>
 #include <vector>
@@ -14,20 +13,6 @@
 #include "planner/pfeife/stage_ticks.hpp"
 
 namespace panpipe::planner {
-
-// The model's costs with other edges, so that the caller chooses which stages communicate.
-class EdgeCosts final : public ModelCosts {
- public:
-  EdgeCosts(const CostModel& model, const Plan& plan, const std::vector<int>& sites);
-  void set_edges(const std::vector<UnitEdge>& edges);
-  const WorkloadCost& workload(int site) const override;
-  const WorkloadCost& units(int site) const override { return workload(site); }
-
- private:
-  const CostModel* model_;
-  std::vector<UnitEdge> edges_;
-  mutable std::map<int, WorkloadCost> workloads_;  // with these edges, by site
-};
 
 // The recompute mode of each stage along the chain; empty = all in the fastest mode.
 using Modes = std::vector<Recompute>;
@@ -78,8 +63,7 @@ class SearchSpace {
   bool has_optimizer_ = false;
   const CostModel& model_;
   std::map<int, std::vector<StageLink>> known_links_;
-  mutable std::mutex mutex_;                                     // guards the members below
-  mutable std::vector<std::unique_ptr<EdgeCosts>> spare_edges_;  // one per thread that lowered at the same time
+  mutable std::mutex mutex_;  // guards hops_
   mutable std::map<std::tuple<int, int, bool>, Sums> hops_;
 };
 

@@ -61,7 +61,7 @@ Cuts SoftDescent::rounded() const {
 
 // Exponentiated gradient on the shares of the work.
 void SoftDescent::step() {
-  bound_of_.floors_at(positions_, floors_);
+  bound_of_.floors(positions_, floors_);
   if (time_ <= 0) time_ = evaluator_.replay(rounded());
   if (time_ <= 0) return;
   time_ = evaluator_.soft_path(rounded(), floors_, temperature_ * time_, path_);

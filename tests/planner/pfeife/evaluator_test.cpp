@@ -45,7 +45,7 @@ void compare(const Experiment& experiment, const std::string& family, const Sche
     planner::CutBound::Tables tables;
     bound.fill(path, tables);
     EXPECT_LE(tables.minimum(), time * (1 + 1e-9));
-    bound.floors(many[i], floors);
+    bound.floors({many[i].begin(), many[i].end()}, floors);
     double length = 0;
     for (std::size_t k = 0; k < path.size(); ++k) length += path[k] * floors[k];
     EXPECT_LE(length, time * (1 + 1e-9));
