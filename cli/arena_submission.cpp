@@ -1,9 +1,13 @@
 #include "cli/arena_submission.hpp"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <sstream>
 #include <string_view>
@@ -19,6 +23,7 @@ namespace panpipe::cli {
 namespace {
 
 constexpr const char* kSubmit = "submit";
+constexpr std::size_t kMostWritten = 64 << 20;  // by a submission, of each file
 
 // Arguments: the file, ranks, microbatches, then F:I:W of each ratio. Answers with one line of JSON on the output that it was
 // given; what the file prints goes to the errors.
@@ -93,12 +98,39 @@ std::string last_line(const std::string& text) {
   return text.substr(start == std::string::npos ? 0 : start + 1, end - (start == std::string::npos ? 0 : start + 1) + 1);
 }
 
+// What a process writes, of any length up to a limit that the system keeps.
+class WrittenText {
+ public:
+  WrittenText() : file_(std::tmpfile()) {
+    if (file_ == nullptr) throw MachineError(std::string("cannot make a file of its own: ") + std::strerror(errno));
+  }
+  WrittenText(const WrittenText&) = delete;
+  WrittenText& operator=(const WrittenText&) = delete;
+  ~WrittenText() { std::fclose(file_); }
+
+  void take_over(int descriptor) const { dup2(fileno(file_), descriptor); }
+  std::string text() const {
+    std::string text(static_cast<std::size_t>(lseek(fileno(file_), 0, SEEK_END)), '\0');
+    const ssize_t got = pread(fileno(file_), text.data(), text.size(), 0);
+    text.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    return text;
+  }
+
+ private:
+  std::FILE* file_;
+};
+
 // Its answer, which the file's own code may have written.
 std::string run_python(const std::string& file, const std::vector<std::string>& arguments) {
   constexpr int kNotFound = 127;
   static constexpr const char* kNoPython = "no python3 in PATH";  // an order's own code may end with 127 too
+  const WrittenText out, err;
   const ChildEnd end = run_child(
       [&]() -> int {
+        const rlimit most{kMostWritten, kMostWritten};
+        setrlimit(RLIMIT_FSIZE, &most);
+        out.take_over(STDOUT_FILENO);
+        err.take_over(STDERR_FILENO);
         std::vector<const char*> words = {"python3", "-c", kRunner};
         for (const std::string& argument : arguments) words.push_back(argument.c_str());
         words.push_back(nullptr);
@@ -108,15 +140,18 @@ std::string run_python(const std::string& file, const std::vector<std::string>& 
         _exit(kNotFound);
       },
       kSubmissionSeconds, [] {});
-  if (end.exit_code == kNotFound && end.err == kNoPython)
+  const std::string answer = out.text(), errors = err.text();
+  if (end.exit_code == kNotFound && errors == kNoPython)
     throw MachineError("an order in Python needs python3, which is not in PATH");
   if (end.too_long)
     throw InputError(fmt::format("{}: it runs for more than {:g} s", file, kSubmissionSeconds),
                      "a function that is not searching ends in milliseconds; hand a searched order in as CSV", code::kInvalid);
-  if (end.out.empty())
+  if (answer.size() >= kMostWritten)
+    throw InputError(fmt::format("{}: its orders take more than {} MiB", file, kMostWritten >> 20));
+  if (answer.empty())
     throw InputError(fmt::format("{}: Python ends with code {} and no order{}", file, end.exit_code,
-                                 end.err.empty() ? "" : ": " + last_line(end.err)));
-  return end.out;
+                                 errors.empty() ? "" : ": " + last_line(errors)));
+  return answer;
 }
 
 // The answer is not to be trusted. Throws nlohmann's exceptions for another form than the runner's.

@@ -59,6 +59,15 @@ TEST(Submission, OfAPythonFile) {
   EXPECT_EQ(certificate()["rows"][0], nlohmann::json({"0F0", "0I0", "0W0"}));
 }
 
+TEST(Submission, ThatSaysMuchIsReadWhole) {
+  const std::string file =
+      scratch().write("long.py", "BY, REFERENCE = 'x' * (5 << 20), 'me'\n\n\ndef order(ranks, microbatches):\n" +
+                                     std::string("    return [['0F0', '0B0']]\n"));
+  const auto done = submitted(file, "--ranks 1 --microbatches 1 --json");
+  EXPECT_EQ(done.exit_code, 0) << done.err.substr(0, 400);
+  EXPECT_EQ(certificate()["by"].get<std::string>().size(), 5U << 20);
+}
+
 TEST(Submission, ThatIsNotLegalGetsNoCertificate) {
   const std::string path = scratch().file("none.json");
   const std::string file = scratch().write("dead.csv", kNamed + "0F0,0B0,0F1,0B1\n1F1,1B1,1F0,1B0\n");
@@ -92,6 +101,8 @@ TEST(BadSubmission, IsRefusedWithPlaceAndRemedy) {
   EXPECT_THAT(fault("gone.py", "import os\nos._exit(3)\n"), HasSubstr("gone.py: Python ends with code 3 and no order"));
   EXPECT_THAT(fault("own.py", "import __main__\n__main__.end(orders=[1])\n"), HasSubstr("own.py: it answers in its own way"));
   EXPECT_THAT(fault("full.py", order_in_python("    return ['0F0' * (1 << 40)]\n")), HasSubstr("full.py:5: MemoryError"));
+  EXPECT_THAT(fault("loud.py", order_in_python("    while True:\n        print('x' * 1000)\n")),
+              HasSubstr("loud.py:6: OSError: [Errno 27] File too large"));
   EXPECT_THAT(fault("cell.py", order_in_python("    return [['0F0', '0Q0']]\n")), HasSubstr("cell.py, order:1"));
   EXPECT_THAT(fault("sizes.py", order_in_python("    return [['0F0', '0B0']]\n")),
               HasSubstr("sizes.py has 1 ranks and 1 microbatches, the arena 2 and 2"));
