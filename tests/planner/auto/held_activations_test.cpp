@@ -2,12 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "costmodel/estimate/estimate.hpp"
-#include "costmodel/prediction/prediction.hpp"
 #include "planner/auto/open_offload.hpp"
 #include "planner/candidate.hpp"
 #include "planner/planner.hpp"
 #include "tests/fault.hpp"
+#include "tests/planner/auto/scenarios.hpp"
 
 namespace panpipe::planner {
 namespace {
@@ -46,12 +45,7 @@ TEST(HeldActivations, CopiesWhereTheyAreFaster) {
   EXPECT_THAT(recomputing.settings, Not(Contains(Pair("schedule.ways", "both"))));
   EXPECT_THAT(copying.summary, HasSubstr("activations copied to the host"));
   EXPECT_LT(step_of(copying), 0.98 * step_of(recomputing));
-  std::vector<std::string> overrides;
-  for (const auto& [key, value] : copying.settings) overrides.push_back(key + "=" + value);
-  const Experiment again(long_sequences(overrides));
-  const Metrics metrics_again = metrics(estimate(answered(again.scenario, again.plan(""), again.model)));
-  EXPECT_EQ(step_of(copying), metrics_again.step_time_s);
-  EXPECT_TRUE(metrics_again.fits);
+  EXPECT_TRUE(testing::expect_again(copying, long_sequences).fits);
 }
 
 TEST(HeldActivations, CopiesOnlyWhereTheScenarioMayHaveThem) {

@@ -3,11 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "base/error.hpp"
-#include "costmodel/estimate/estimate.hpp"
-#include "costmodel/prediction/prediction.hpp"
 #include "planner/candidate.hpp"
 #include "planner/planner.hpp"
 #include "tests/fault.hpp"
+#include "tests/planner/auto/scenarios.hpp"
 
 namespace panpipe::planner {
 namespace {
@@ -31,6 +30,7 @@ Scenario four_4090(const std::string& more, const std::vector<std::string>& over
 }
 
 constexpr const char* kOpen = "offload: {optimizer: auto, parameters: auto}\n";
+Scenario open_4090(const std::vector<std::string>& overrides) { return four_4090(kOpen, overrides); }
 
 Answer answer_of(const Scenario& scenario, int threads = 1) {
   SearchOptions options;
@@ -46,11 +46,7 @@ TEST(OffloadSearch, FindsThePlanThatFitsOnlyWithOffload) {
   EXPECT_THAT(answer.notes, Contains(HasSubstr("without offload: ")));
   for (const Candidate& candidate : answer.candidates) {
     EXPECT_THAT(candidate.settings, Contains(Pair("offload.optimizer", "cpu")));
-    std::vector<std::string> overrides;
-    for (const auto& [key, value] : candidate.settings) overrides.push_back(key + "=" + value);
-    const Experiment again(four_4090(kOpen, overrides));
-    const Metrics metrics_again = metrics(estimate(answered(again.scenario, again.plan(""), again.model)));
-    EXPECT_EQ(*figure_named(candidate.metrics, "step_time_s"), metrics_again.step_time_s) << candidate.summary;
+    testing::expect_again(candidate, open_4090);
   }
 }
 
@@ -80,11 +76,8 @@ TEST(OffloadSearch, ActivationsMayLeave) {
   const Candidate& best = answer.candidates.front();
   EXPECT_THAT(best.settings,
               Contains(::testing::AnyOf(Pair("offload.activations", "full"), Pair("offload.activations", "selective"))));
-  std::vector<std::string> overrides = wide;
-  for (const auto& [key, value] : best.settings) overrides.push_back(key + "=" + value);
-  const Experiment again(four_4090("", overrides));
-  const Metrics metrics_again = metrics(estimate(answered(again.scenario, again.plan(""), again.model)));
-  EXPECT_EQ(*figure_named(best.metrics, "step_time_s"), metrics_again.step_time_s) << best.summary;
+  testing::expect_again(
+      best, [](const auto& set) { return four_4090("", set); }, wide);
 }
 
 // Of a node whose cards are small; the answer can be written down and estimated again.
@@ -97,11 +90,7 @@ TEST(OffloadSearch, WeightsMayComeForATurn) {
   for (const Candidate& candidate : answer.candidates) {
     if (candidate.schedule != "roundpipe") continue;
     ++streamed;
-    std::vector<std::string> overrides = open;
-    for (const auto& [key, value] : candidate.settings) overrides.push_back(key + "=" + value);
-    const Experiment again(four_4090(kOpen, overrides));
-    const Metrics metrics_again = metrics(estimate(answered(again.scenario, again.plan(""), again.model)));
-    EXPECT_EQ(*figure_named(candidate.metrics, "step_time_s"), metrics_again.step_time_s) << candidate.summary;
+    testing::expect_again(candidate, open_4090, open);
   }
   EXPECT_GT(streamed, 0);
 }

@@ -1,10 +1,15 @@
-// Small scenarios that the tests of --method auto search.
+// Small scenarios that the tests of --method auto search, and what the estimate makes of the answers.
 #pragma once
+
+#include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
+#include "costmodel/estimate/estimate.hpp"
+#include "costmodel/prediction/prediction.hpp"
 #include "planner/auto/enumerate.hpp"
+#include "planner/candidate.hpp"
 
 namespace panpipe::testing {
 
@@ -80,6 +85,22 @@ inline Scenario four_experts(const std::string& more = "", const std::vector<std
       "framework: megatron-core\n" +
           more,
       "four-experts.yaml", ".", overrides);
+}
+
+// Step time and memory of the scenario as `panpipe estimate` gives them.
+inline Metrics estimated(const Scenario& scenario) {
+  const Experiment experiment(scenario);
+  return metrics(estimate(answered(experiment.scenario, experiment.plan(""), experiment.model)));
+}
+
+// The searched scenario, made with the candidate's settings behind the overrides `first`, is estimated as the candidate is.
+template <class Make>
+Metrics expect_again(const planner::Candidate& candidate, const Make& scenario_with, std::vector<std::string> first = {}) {
+  for (const auto& [key, value] : candidate.settings) first.push_back(key + "=" + value);
+  const Metrics again = estimated(scenario_with(first));
+  EXPECT_EQ(*planner::figure_named(candidate.metrics, "step_time_s"), again.step_time_s) << candidate.summary;
+  EXPECT_EQ(*planner::figure_named(candidate.metrics, "peak_memory_bytes"), again.peak_memory_bytes) << candidate.summary;
+  return again;
 }
 
 }  // namespace panpipe::testing

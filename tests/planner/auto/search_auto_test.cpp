@@ -21,6 +21,8 @@
 namespace panpipe::planner {
 namespace {
 
+using panpipe::testing::estimated;
+using panpipe::testing::expect_again;
 using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
@@ -32,17 +34,7 @@ Answer answer_of(const Scenario& scenario, const SearchOptions& options = {}) {
   return search_auto(experiment, options);
 }
 
-double figure(const std::vector<std::pair<std::string, double>>& metrics, const std::string& key) {
-  for (const auto& [name, value] : metrics)
-    if (name == key) return value;
-  return -1;
-}
-
-// Step time and memory of the scenario as `panpipe estimate` gives them.
-Metrics estimated(const Scenario& scenario) {
-  const Experiment experiment(scenario);
-  return metrics(estimate(answered(experiment.scenario, experiment.plan(""), experiment.model)));
-}
+double step_of(const std::vector<std::pair<std::string, double>>& metrics) { return *figure_named(metrics, "step_time_s"); }
 
 // Every configuration lowered and estimated.
 double best_of_all(const Scenario& scenario) {
@@ -76,7 +68,7 @@ TEST(SearchAuto, NothingThatIsExcludedIsBetter) {
     EXPECT_FALSE(answer.search.proved_optimal) << more;
     // A faster one that hardly fits stands behind: then nothing is proved of the first.
     const Candidate& first = answer.candidates.front();
-    if (figure(first.metrics, "step_time_s") > answer.search.best) {
+    if (step_of(first.metrics) > answer.search.best) {
       EXPECT_EQ(room_of(first), Room::Enough) << more;
       EXPECT_THAT(answer.search.proved_but_for, IsEmpty()) << more;
       continue;
@@ -103,11 +95,12 @@ TEST(SearchAuto, ExpertsStayOverTheirRanks) {
   ASSERT_FALSE(answer.candidates.empty());
   EXPECT_LE(answer.search.best, best_of_all(scenario) * (1 + 1e-12));
   for (const Candidate& candidate : answer.candidates) {
-    std::vector<std::string> overrides = {"batch.micro=1"};
-    for (const auto& [key, value] : candidate.settings) overrides.push_back(key + "=" + value);
-    const Scenario chosen = testing::experts_over_ranks("recompute: none\n", overrides);
-    EXPECT_EQ(chosen.degrees.expert, 4);
-    EXPECT_EQ(figure(candidate.metrics, "step_time_s"), estimated(chosen).step_time_s) << candidate.summary;
+    const auto again = [](const std::vector<std::string>& overrides) {
+      const Scenario chosen = testing::experts_over_ranks("recompute: none\n", overrides);
+      EXPECT_EQ(chosen.degrees.expert, 4);
+      return chosen;
+    };
+    expect_again(candidate, again, {"batch.micro=1"});
   }
 }
 
@@ -123,11 +116,7 @@ TEST(SearchAuto, ContextAndExpertsAreSearched) {
     const double best = best_of_all(scenario({}));
     EXPECT_LE(answer.search.best, best * (1 + 1e-12)) << more;
     EXPECT_LE(answer.search.lower_bound, best * (1 + 1e-12)) << more;
-    for (const Candidate& candidate : answer.candidates) {
-      std::vector<std::string> overrides;
-      for (const auto& [key, value] : candidate.settings) overrides.push_back(key + "=" + value);
-      EXPECT_EQ(figure(candidate.metrics, "step_time_s"), estimated(scenario(overrides)).step_time_s) << candidate.summary;
-    }
+    for (const Candidate& candidate : answer.candidates) expect_again(candidate, scenario);
   }
 }
 
@@ -180,20 +169,13 @@ TEST(SearchAuto, ATrainerMayNeedSequenceParallelismForExperts) {
 }
 
 TEST(SearchAuto, FiguresAreThoseOfTheEstimate) {
-  for (const bool cards : {true, false}) {
-    const Scenario scenario = cards ? testing::eight_cards() : testing::two_nodes();
+  for (auto* scenario : {testing::eight_cards, testing::two_nodes}) {
     SearchOptions options;
     options.candidates = 10;
-    const Answer answer = answer_of(scenario, options);
+    const Answer answer = answer_of(scenario("", {}), options);
     ASSERT_GE(answer.candidates.size(), 8U);
-    for (const Candidate& candidate : answer.candidates) {
-      std::vector<std::string> overrides;
-      for (const auto& [key, value] : candidate.settings) overrides.push_back(key + "=" + value);
-      const Metrics m = estimated(cards ? testing::eight_cards("", overrides) : testing::two_nodes("", overrides));
-      EXPECT_EQ(figure(candidate.metrics, "step_time_s"), m.step_time_s) << candidate.summary;
-      EXPECT_EQ(figure(candidate.metrics, "peak_memory_bytes"), m.peak_memory_bytes) << candidate.summary;
-      EXPECT_TRUE(m.fits) << candidate.summary;
-    }
+    for (const Candidate& candidate : answer.candidates)
+      EXPECT_TRUE(expect_again(candidate, [&](const auto& set) { return scenario("", set); }).fits) << candidate.summary;
   }
 }
 
@@ -213,9 +195,8 @@ TEST(SearchAuto, TheBestPlanHasRoomWhereAnyHas) {
       EXPECT_LE(room_of(answer.candidates[c - 1]), room_of(answer.candidates[c])) << percent;
       hardly += room_of(answer.candidates[c]) == Room::Hardly ? 1 : 0;
     }
-    std::vector<std::string> overrides;
-    for (const auto& [key, value] : answer.candidates.front().settings) overrides.push_back(key + "=" + value);
-    EXPECT_TRUE(estimated(testing::eight_cards(fmt::format("usable: {} %\n", percent), overrides)).fits) << percent;
+    const auto again = [&](const auto& set) { return testing::eight_cards(fmt::format("usable: {} %\n", percent), set); };
+    EXPECT_TRUE(expect_again(answer.candidates.front(), again).fits) << percent;
   }
   EXPECT_GT(found, 0);
   EXPECT_GT(hardly, 0);
@@ -230,10 +211,7 @@ TEST(SearchAuto, AContextDegreeStays) {
   ASSERT_EQ(answer.candidates.size(), 5U);
   for (const Candidate& candidate : answer.candidates) {
     EXPECT_THAT(candidate.summary, HasSubstr("x context 2"));
-    std::vector<std::string> overrides;
-    for (const auto& [key, value] : candidate.settings) overrides.push_back(key + "=" + value);
-    EXPECT_EQ(figure(candidate.metrics, "step_time_s"), estimated(testing::two_nodes(context, overrides)).step_time_s)
-        << candidate.summary;
+    expect_again(candidate, [&](const auto& set) { return testing::two_nodes(context, set); });
   }
 }
 
@@ -302,7 +280,7 @@ TEST(SearchAuto, StatedSchedulesAreNotExcludedByWhatTheyLeaveOut) {
 TEST(SearchAuto, FindsWhatFitsWithoutAClosedFormOfMemory) {
   const Answer answer = answer_of(testing::four_cards("schedule: {name: kfkb, group: 2}\nusable: 6 %\n"));
   ASSERT_FALSE(answer.candidates.empty());
-  EXPECT_LE(figure(answer.candidates.front().metrics, "peak_memory_bytes"), 0.06 * 80 * 1024.0 * 1024 * 1024);
+  EXPECT_LE(*figure_named(answer.candidates.front().metrics, "peak_memory_bytes"), 0.06 * 80 * 1024.0 * 1024 * 1024);
 }
 
 TEST(SearchAuto, NeedsTimes) {
@@ -363,7 +341,7 @@ TEST(SearchAuto, RanksOfACopyLieOnABridge) {
   ASSERT_FALSE(answer.candidates.empty());
   const Candidate& best = answer.candidates.front();
   EXPECT_THAT(best.settings, Contains(Pair("placement", "[0, 2, 4, 6, 1, 3, 5, 7]")));
-  EXPECT_LT(figure(best.metrics, "step_time_s"), estimated(testing::eight_cards(stated, sizes)).step_time_s);
+  EXPECT_LT(step_of(best.metrics), estimated(testing::eight_cards(stated, sizes)).step_time_s);
 }
 
 TEST(SearchAuto, ThreadsDoNotChangeTheAnswer) {
@@ -422,12 +400,12 @@ TEST(SearchAuto, ContentionDecides) {
   ASSERT_EQ(answer.candidates.size(), 4U);
   const Candidate& best = answer.candidates.front();
   EXPECT_TRUE(answer.simulation_decides);
-  EXPECT_EQ(figure(best.simulated, "step_time_s"), figure(best.metrics, "step_time_s"));
-  EXPECT_GT(figure(best.metrics, "step_time_s"), answer.search.best);
+  EXPECT_EQ(step_of(best.simulated), step_of(best.metrics));
+  EXPECT_GT(step_of(best.metrics), answer.search.best);
   EXPECT_FALSE(answer.search.proved_optimal);
   EXPECT_LE(answer.search.lower_bound, answer.search.best);
   for (std::size_t c = 1; c < answer.candidates.size(); ++c)
-    EXPECT_LE(figure(answer.candidates[c - 1].simulated, "step_time_s"), figure(answer.candidates[c].simulated, "step_time_s"));
+    EXPECT_LE(step_of(answer.candidates[c - 1].simulated), step_of(answer.candidates[c].simulated));
   EXPECT_THAT(answer.notes, Contains(HasSubstr("proved on idle links, for the least estimate (")));
   const std::string text = to_table(answer, {}, 0);
   EXPECT_THAT(text, HasSubstr(" simulated  (the least of those simulated; estimated "));
@@ -463,9 +441,9 @@ TEST(SearchAuto, TheRunIsOfTheStepThatDecides) {
   ASSERT_TRUE(simulated.simulation_decides);
   const Candidate& best = simulated.candidates.front();
   ASSERT_TRUE(best.run.has_value());
-  EXPECT_DOUBLE_EQ(best.run->time_s, 1000 * figure(best.simulated, "step_time_s"));
+  EXPECT_DOUBLE_EQ(best.run->time_s, 1000 * step_of(best.simulated));
   const Candidate& alone = estimated.candidates.front();
-  EXPECT_DOUBLE_EQ(alone.run->time_s, 1000 * figure(alone.metrics, "step_time_s"));
+  EXPECT_DOUBLE_EQ(alone.run->time_s, 1000 * step_of(alone.metrics));
 }
 
 // 124 M parameters take 2.3 GB and their activations less than that: 20 times as much does not fit 24 GB, what the replayed
@@ -485,9 +463,7 @@ TEST(SearchAuto, WhatFitsByTheReplayAloneIsFound) {
   };
   const Answer answer = answer_of(scenario({}));
   ASSERT_FALSE(answer.candidates.empty()) << answer.reason;
-  std::vector<std::string> overrides;
-  for (const auto& [key, value] : answer.candidates.front().settings) overrides.push_back(key + "=" + value);
-  EXPECT_TRUE(estimated(scenario(overrides)).fits);
+  EXPECT_TRUE(expect_again(answer.candidates.front(), scenario).fits);
 }
 
 // 1f1b holds eight microbatches on the first rank, and balanced cuts give it the embedding too. A block more on the last rank,
@@ -513,11 +489,8 @@ TEST(SearchAuto, CutsThatFitAreFoundWhereBalancedOnesDoNot) {
   const Answer answer = answer_of(scenario({}));
   ASSERT_FALSE(answer.candidates.empty()) << answer.reason;
   const Candidate& best = answer.candidates.front();
-  std::vector<std::string> overrides;
-  for (const auto& [key, value] : best.settings) overrides.push_back(key + "=" + value);
-  const Metrics again = estimated(scenario(overrides));
+  const Metrics again = expect_again(best, scenario);
   EXPECT_TRUE(again.fits);
-  EXPECT_EQ(again.step_time_s, figure(best.metrics, "step_time_s"));
   // Found by hand: the second rank, which is the busiest once it fits, gives a block to the last one, over five others.
   EXPECT_LE(again.step_time_s, estimated(scenario({"partition=[7, 15, 23, 31, 39, 47, 55]"})).step_time_s);
 }

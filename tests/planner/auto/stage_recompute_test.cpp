@@ -80,14 +80,12 @@ TEST(StageRecompute, EarlierStagesRecomputeMore) {
   ASSERT_EQ(blocks.size(), 4U) << best.summary;
   EXPECT_GT(blocks[0], blocks[2]);
   EXPECT_THAT(best.summary, HasSubstr(" blocks of the stages"));
-  std::vector<std::string> overrides = limit;
-  for (const auto& [key, value] : best.settings) overrides.push_back(key + "=" + value);
-  const Experiment again(four_ranks("", overrides));
-  const Plan plan = again.plan("");
-  EXPECT_EQ(first_blocks(plan), blocks);
-  const Metrics metrics_again = metrics(estimate(answered(again.scenario, plan, again.model)));
-  EXPECT_EQ(*figure_named(best.metrics, "step_time_s"), metrics_again.step_time_s);
-  EXPECT_EQ(*figure_named(best.metrics, "peak_memory_bytes"), metrics_again.peak_memory_bytes);
+  const auto again = [&](const std::vector<std::string>& overrides) {
+    const Scenario scenario = four_ranks("", overrides);
+    EXPECT_EQ(first_blocks(Experiment(scenario).plan("")), blocks);
+    return scenario;
+  };
+  testing::expect_again(best, again, limit);
 }
 
 TEST(StageRecompute, TheThreadsDoNotChangeTheAnswer) {
@@ -129,11 +127,8 @@ TEST(StageRecompute, GoesWithTheOtherChoices) {
     all.insert(all.end(), {"workload.layers=32", "workload.vocabulary=4096", "batch.micro=4", "recompute=auto", "usable=50 %"});
     const Answer answer = answer_of(testing::eight_cards("", all));
     ASSERT_FALSE(answer.candidates.empty()) << choice.front() << ": " << answer.reason;
-    std::vector<std::string> overrides = all;
-    for (const auto& [key, value] : answer.candidates.front().settings) overrides.push_back(key + "=" + value);
-    const Experiment again(testing::eight_cards("", overrides));
-    const Metrics of_settings = metrics(estimate(answered(again.scenario, again.plan(""), again.model)));
-    EXPECT_EQ(step_of(answer), of_settings.step_time_s) << answer.candidates.front().summary;
+    testing::expect_again(
+        answer.candidates.front(), [](const auto& set) { return testing::eight_cards("", set); }, all);
   }
 }
 

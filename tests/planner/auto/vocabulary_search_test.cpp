@@ -4,10 +4,9 @@
 
 #include <fmt/format.h>
 
-#include "costmodel/estimate/estimate.hpp"
-#include "costmodel/prediction/prediction.hpp"
 #include "planner/candidate.hpp"
 #include "planner/planner.hpp"
+#include "tests/planner/auto/scenarios.hpp"
 
 namespace panpipe::planner {
 namespace {
@@ -58,11 +57,7 @@ TEST(VocabularySearch, TheSettingsGiveThePlan) {
   const Answer answer = answer_of(four_gpus(262144, "{name: auto, vocabulary: auto}"));
   ASSERT_FALSE(answer.candidates.empty()) << answer.reason;
   const Candidate& best = answer.candidates.front();
-  std::vector<std::string> overrides;
-  for (const auto& [key, value] : best.settings) overrides.push_back(key + "=" + value);
-  const Experiment again(four_gpus(262144, "auto", overrides));
-  const Metrics metrics_again = metrics(estimate(answered(again.scenario, again.plan(""), again.model)));
-  EXPECT_EQ(*figure_named(best.metrics, "step_time_s"), metrics_again.step_time_s) << best.summary;
+  testing::expect_again(best, [](const auto& set) { return four_gpus(262144, "auto", set); });
 }
 
 // A stated family stays; and a schedule without the key is searched as before.
