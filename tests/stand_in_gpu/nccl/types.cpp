@@ -61,6 +61,15 @@ void with_type(ncclDataType_t type, Function function) {
   }
 }
 
+template <class Function>
+void for_each(void* values, std::size_t count, ncclDataType_t type, Function function) {
+  with_type(type, [&]<class Value>(Value) {
+    auto* all = static_cast<Value*>(values);
+    for (std::size_t i = 0; i < count; ++i)
+      all[i] = static_cast<Value>(function(static_cast<typename Computed<Value>::Type>(all[i])));
+  });
+}
+
 template <class Number>
 Number combined(Number a, Number b, ncclRedOp_t operation) {
   switch (operation) {
@@ -78,22 +87,9 @@ Number combined(Number a, Number b, ncclRedOp_t operation) {
 }  // namespace
 
 std::size_t width_of(ncclDataType_t type) {
-  switch (type) {
-    case ncclInt8:
-    case ncclUint8:
-    case ncclFloat8e4m3:
-    case ncclFloat8e5m2:
-      return 1;
-    case ncclFloat16:
-    case ncclBfloat16:
-      return 2;
-    case ncclInt32:
-    case ncclUint32:
-    case ncclFloat32:
-      return 4;
-    default:
-      return 8;
-  }
+  std::size_t width = 1;  // of 8-bit floats, which are not computed with
+  with_type(type, [&]<class Value>(Value) { width = sizeof(Value); });
+  return width;
 }
 
 bool can_reduce(ncclDataType_t type, ncclRedOp_t operation) {
@@ -111,11 +107,11 @@ void reduce(void* into, const void* from, std::size_t count, ncclDataType_t type
 }
 
 void multiply(void* values, std::size_t count, ncclDataType_t type, double by) {
-  with_type(type, [&]<class Value>(Value) {
-    using Number = typename Computed<Value>::Type;
-    auto* all = static_cast<Value*>(values);
-    for (std::size_t i = 0; i < count; ++i) all[i] = static_cast<Value>(static_cast<Number>(all[i]) * static_cast<Number>(by));
-  });
+  for_each(values, count, type, [by]<class Number>(Number value) { return value * static_cast<Number>(by); });
+}
+
+void divide(void* values, std::size_t count, ncclDataType_t type, int by) {
+  for_each(values, count, type, [by]<class Number>(Number value) { return value / static_cast<Number>(by); });
 }
 
 double number_at(const void* value, ncclDataType_t type) {
@@ -125,14 +121,6 @@ double number_at(const void* value, ncclDataType_t type) {
     number = static_cast<double>(static_cast<Number>(*static_cast<const Value*>(value)));
   });
   return number;
-}
-
-void divide(void* values, std::size_t count, ncclDataType_t type, int by) {
-  with_type(type, [&]<class Value>(Value) {
-    using Number = typename Computed<Value>::Type;
-    auto* all = static_cast<Value*>(values);
-    for (std::size_t i = 0; i < count; ++i) all[i] = static_cast<Value>(static_cast<Number>(all[i]) / static_cast<Number>(by));
-  });
 }
 
 }  // namespace panpipe::stand_in
