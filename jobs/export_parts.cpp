@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <sstream>
 
 #include "base/error.hpp"
+#include "base/text/json_writer.hpp"
 #include "base/version.hpp"
 #include "costmodel/workload/language_model.hpp"
 #include "jobs/job.hpp"
@@ -26,6 +26,30 @@ bool has_order(const Schedule& schedule, std::string_view family, const Schedule
   } catch (const InputError&) {
     return false;  // the family has no order of these sizes
   }
+}
+
+using Section = std::pair<std::string, std::vector<Setting>>;
+
+// By the first part of their keys, in the order of first mention; a setting without further parts has an empty key.
+std::vector<Section> sections_of(const std::vector<Setting>& settings) {
+  std::vector<Section> sections;
+  for (const auto& [path, value] : settings) {
+    const std::size_t point = path.find('.');
+    const std::string name = path.substr(0, point);
+    auto found = std::find_if(sections.begin(), sections.end(), [&](const Section& section) { return section.first == name; });
+    if (found == sections.end()) found = sections.insert(found, {name, {}});
+    found->second.emplace_back(point == std::string::npos ? "" : path.substr(point + 1), value);
+  }
+  return sections;
+}
+
+std::vector<std::string> json_entries(const std::vector<Setting>& settings) {
+  std::vector<std::string> entries;
+  for (const auto& [name, inner] : sections_of(settings))
+    entries.push_back(fmt::format(
+        "{}: {}", json_text(name),
+        inner.front().first.empty() ? inner.front().second : fmt::format("{{{}}}", fmt::join(json_entries(inner), ", "))));
+  return entries;
 }
 
 }  // namespace
@@ -206,17 +230,8 @@ std::string launch_text(const ExportRequest& request) {
 }
 
 std::string yaml_text(const std::vector<Setting>& settings) {
-  std::vector<std::string> names;
-  std::map<std::string, std::vector<Setting>> sections;
-  for (const auto& [path, value] : settings) {
-    const std::size_t point = path.find('.');
-    const std::string name = path.substr(0, point);
-    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
-    sections[name].emplace_back(point == std::string::npos ? "" : path.substr(point + 1), value);
-  }
   std::string text;
-  for (const std::string& name : names) {
-    const std::vector<Setting>& inner = sections[name];
+  for (const auto& [name, inner] : sections_of(settings)) {
     if (inner.front().first.empty()) {
       text += fmt::format("{}: {}\n", name, inner.front().second);
       continue;
@@ -226,6 +241,10 @@ std::string yaml_text(const std::vector<Setting>& settings) {
     for (std::string line; std::getline(lines, line);) text += "  " + line + "\n";
   }
   return text;
+}
+
+std::string json_text_of(const std::vector<Setting>& settings) {
+  return fmt::format("{{\n  {}\n}}\n", fmt::join(json_entries(settings), ",\n  "));
 }
 
 void ConfigurationExport::set_steps(const std::string& path) {

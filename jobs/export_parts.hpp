@@ -81,6 +81,8 @@ std::string launch_text(const ExportRequest& request);
 
 // Settings as YAML, sections nested by the dots of their keys, each key in the order of first mention.
 std::string yaml_text(const std::vector<Setting>& settings);
+// The same as JSON: a line for each key of the first level.
+std::string json_text_of(const std::vector<Setting>& settings);
 
 // Base of the exports of configuration files: what the plan and the scenario are, and the settings that state them.
 class ConfigurationExport {

@@ -5,22 +5,14 @@
 
 #include "jobs/deepspeed/export.hpp"
 #include "jobs/edit/base_job.hpp"
-#include "jobs/edit/document_edits.hpp"
 #include "jobs/export_parts.hpp"
 
 namespace panpipe::jobs {
 namespace {
 
-// DeepSpeed finds the third number of a batch from two; `root` has at least one of them.
-std::vector<Setting> batch_settings(const Plan& plan) {
-  return {{"train_batch_size", std::to_string(plan.micro * plan.schedule.microbatches * plan.data)},
-          {"train_micro_batch_size_per_gpu", std::to_string(plan.micro)},
-          {"gradient_accumulation_steps", std::to_string(plan.schedule.microbatches)}};
-}
-
 std::vector<Setting> deepspeed_settings(const ExportRequest& request) {
   const Plan& plan = request.plan;
-  std::vector<Setting> settings = batch_settings(plan);
+  std::vector<Setting> settings = deepspeed_batch(plan);
   settings.emplace_back("zero_optimization.stage", std::to_string(plan.replicas() > 1 ? plan.zero : 0));
   settings.emplace_back("pipeline.stages", std::to_string(plan.pipeline));
   ExportedJob ignored;
@@ -40,7 +32,7 @@ bool names_key(const Node& root, const Setting& setting) { return root.find(sett
 
 std::vector<EditAttempt> edit_deepspeed(const EditRequest& request) {
   const NodePtr root = parse_document(request.base.text, request.base.name, ".");
-  const std::vector<Setting> batch = batch_settings(request.after.plan);
+  const std::vector<Setting> batch = deepspeed_batch(request.after.plan);
   const auto stated = std::count_if(batch.begin(), batch.end(), [&](const Setting& one) { return names_key(*root, one); });
   std::vector<Setting> settings = changed_settings(deepspeed_settings(request.before), deepspeed_settings(request.after));
   // A number that the job leaves to DeepSpeed stays open where the others decide it.
@@ -49,9 +41,7 @@ std::vector<EditAttempt> edit_deepspeed(const EditRequest& request) {
       return std::any_of(batch.begin(), batch.end(), [&](const Setting& known) { return known.first == one.first; }) &&
              !names_key(*root, one);
     });
-  EditAttempt attempt{TextEdits(request.base.text), {}};
-  attempt.edits = document_edits(request.base.text, *root, DocumentForm::Json, settings, attempt.by_hand);
-  return {attempt};
+  return {document_attempt(request.base, *root, DocumentForm::Json, settings)};
 }
 
 }  // namespace panpipe::jobs

@@ -201,6 +201,12 @@ class BaseEditor {
 
 }  // namespace
 
+EditAttempt document_attempt(const BaseJob& base, const Node& root, DocumentForm form, const std::vector<Setting>& settings) {
+  EditAttempt attempt{TextEdits(base.text)};
+  attempt.edits = document_edits(base.text, root, form, settings, attempt.by_hand);
+  return attempt;
+}
+
 EditedJob edit_job(const std::string& trainer, const ExportRequest& request, const BaseJob& base) {
   return BaseEditor(editor_named(trainer), request, base).edited();
 }

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "jobs/edit/text_edits.hpp"
+#include "jobs/edit/document_edits.hpp"
 #include "jobs/export.hpp"
 #include "jobs/job_options.hpp"
 
@@ -31,6 +31,9 @@ struct EditAttempt {
   std::vector<std::string> options = {};  // arguments that the plan decides, though the importer reads no part of a plan in them
   std::string other_cuts = {};  // what cuts the trainer makes by itself instead of the plan's; empty: it takes the plan's
 };
+
+// The base, a document of which `root` is the tree, with these settings.
+EditAttempt document_attempt(const BaseJob& base, const Node& root, DocumentForm form, const std::vector<Setting>& settings);
 
 struct EditedJob {
   std::string text;

@@ -66,23 +66,13 @@ class HuggingFaceExport : ConfigurationExport {
     job_.besides.push_back(
         fmt::format("The model ({}), its data and the length of a sample ({}) are the script's: {} train.py FILE.",
                     request_.experiment.workload.name, sequence, launch_text(request_)));
-    job_.text = text();
+    std::stable_partition(settings_.begin(), settings_.end(),
+                          [](const Setting& one) { return one.first.find('.') == std::string::npos; });
+    job_.text = json_text_of(settings_);  // the parser of arguments takes no key for remarks
     return std::move(job_);
   }
 
  private:
-  // JSON has no comments, and the parser of arguments takes no other key.
-  std::string text() const {
-    std::vector<std::string> lines, inner;
-    for (const auto& [path, value] : settings_) {
-      const std::size_t point = path.find('.');
-      const std::string line = fmt::format("{}: {}", json_text(path.substr(point == std::string::npos ? 0 : point + 1)), value);
-      (point == std::string::npos ? lines : inner).push_back(line);
-    }
-    if (!inner.empty()) lines.push_back(fmt::format("\"fsdp_config\": {{{}}}", fmt::join(inner, ", ")));
-    return fmt::format("{{\n  {}\n}}\n", fmt::join(lines, ",\n  "));
-  }
-
   void add_precision() {
     const Precision precision = scenario_.precision, outside = outside_products(precision);
     set("bf16", flag_text(outside == Precision::Bf16));
@@ -136,10 +126,8 @@ ExportedJob export_huggingface(const ExportRequest& request) { return HuggingFac
 std::vector<EditAttempt> edit_huggingface(const EditRequest& request) {
   check_plan(request.after);
   const NodePtr root = parse_document(request.base.text, request.base.name, ".");
-  EditAttempt attempt{TextEdits(request.base.text), {}};
-  attempt.edits = document_edits(request.base.text, *root, DocumentForm::Json,
-                                 changed_settings(plan_settings(request.before), plan_settings(request.after)), attempt.by_hand);
-  return {attempt};
+  return {document_attempt(request.base, *root, DocumentForm::Json,
+                           changed_settings(plan_settings(request.before), plan_settings(request.after)))};
 }
 
 }  // namespace panpipe::jobs

@@ -114,10 +114,7 @@ EditAttempt torchtitan_attempt(const EditRequest& request, const std::vector<Set
   const std::string& text = request.base.text;
   const std::vector<Setting> settings = with_line_ends_of(text, changed);
   if (is_python(text)) return PythonEditor(text).edited(settings);
-  EditAttempt attempt{TextEdits(text), {}};
-  attempt.edits =
-      document_edits(text, *parse_toml(text, request.base.name), DocumentForm::Toml, in_toml(settings), attempt.by_hand);
-  return attempt;
+  return document_attempt(request.base, *parse_toml(text, request.base.name), DocumentForm::Toml, in_toml(settings));
 }
 
 }  // namespace
