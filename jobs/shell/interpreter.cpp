@@ -43,7 +43,6 @@ Interpreter::Interpreter(const LaunchOptions& options, const std::string& name)
 }
 
 void Interpreter::run_file(const std::string& text, const std::string& name) {
-  const Level level(*this);
   const int file = files_.add(text, name), outer = file_;
   file_ = file;
   if (file == 0) state_machine(files_.text(0));
@@ -51,21 +50,21 @@ void Interpreter::run_file(const std::string& text, const std::string& name) {
   whole.text = files_.text(file), whole.file = file;
   ShellText source;
   source.append(std::move(whole));
-  ScriptParser parser(source, context_, 1);
-  try {
-    CommandList commands;
-    while (state_.flow == ScriptState::Flow::Runs && parser.next(commands)) {
-      run(commands);
-      commands.clear();
-    }
-  } catch (const ScriptFault& fault) {
-    remarks_.push_back(fmt::format("{}:{}: {}; a shell stops here", name, fault.line, without_controls(fault.what())));
-  }
+  run_lines(source, 1, [&](const ScriptFault& fault) {
+    return fmt::format("{}:{}: {}; a shell stops here", name, fault.line, without_controls(fault.what()));
+  });
   file_ = outer;
 }
 
 // Text of eval or `bash -c`.
 Outcome Interpreter::run_text(const ShellText& text, int line) {
+  return run_lines(text, line, [&](const ScriptFault& fault) {
+    return fmt::format("{}:{}: in text that is run as commands: {}", name_, line, without_controls(fault.what()));
+  });
+}
+
+// Line by line, up to one that is none; `remark` is about that.
+Outcome Interpreter::run_lines(const ShellText& text, int line, const std::function<std::string(const ScriptFault&)>& remark) {
   const Level level(*this);
   ScriptParser parser(text, context_, line);
   Outcome outcome;
@@ -76,7 +75,7 @@ Outcome Interpreter::run_text(const ShellText& text, int line) {
       commands.clear();
     }
   } catch (const ScriptFault& fault) {
-    remarks_.push_back(fmt::format("{}:{}: in text that is run as commands: {}", name_, line, without_controls(fault.what())));
+    remarks_.push_back(remark(fault));
   }
   return outcome;
 }

@@ -103,6 +103,7 @@ class Interpreter {
                       int line);
   ShellText merged_text(const std::string& name, const ShellText& a, const ShellText& b, const Outcome& condition, int line);
   Outcome run_text(const ShellText& text, int line);
+  Outcome run_lines(const ShellText& text, int line, const std::function<std::string(const ScriptFault&)>& remark);
   Outcome run_function(const CommandPointer& function, const std::vector<Field>& words);
   void copy_cost();
 
@@ -110,33 +111,33 @@ class Interpreter {
   Outcome run_simple(const ScriptCommand& command);
   Outcome run_words(const ScriptCommand& command, std::vector<Field> words);
   bool run_builtin(const ScriptCommand& command, std::vector<Field>& words, Outcome& outcome);
-  void assign(const ScriptAssignment& assignment, bool local = false);
+  void assign(const ScriptAssignment& assignment);
   std::shared_ptr<ScriptVariable> changed_variable(const std::string& name) const;
   void set(const std::string& name, const ShellText& text);
   void set_item(const std::string& name, const std::string& index, const ShellText& text);
   void set_array(const ScriptAssignment& assignment, ScriptVariable& variable);
-  std::string map_key(const ScriptVariable& variable, const ScriptWord& index);
   void make_local(const std::string& name);
   void export_name(const std::string& name);
   ShellText named_after(const std::string& name, const ShellText& text);
   Outcome declare(const ScriptCommand& command, const std::vector<Field>& words);
-  Outcome echo(const std::vector<Field>& words);
-  Outcome print_formatted(const std::vector<Field>& words);
-  Outcome change_folder(const std::vector<Field>& words);
-  Outcome source(const std::vector<Field>& words, int line);
-  Outcome run_script(std::vector<Field> words, std::size_t at, int line, bool exports_only);
-  Outcome read_names(const std::vector<Field>& words, int line);
-  Outcome set_arguments(const std::vector<Field>& words);
-  Outcome shift(const std::vector<Field>& words);
-  Outcome leave(ScriptState::Flow flow, const std::vector<Field>& words);
+  Outcome echo(const ScriptCommand& command, const std::vector<Field>& words);
+  Outcome print_formatted(const ScriptCommand& command, const std::vector<Field>& words);
+  Outcome change_folder(const ScriptCommand& command, const std::vector<Field>& words);
+  Outcome source(const ScriptCommand& command, const std::vector<Field>& words);
+  Outcome run_script(const ScriptCommand& command, const std::vector<Field>& words, std::size_t at);
+  void take_arguments(const std::vector<Field>& words);
+  Outcome read_names(const ScriptCommand& command, const std::vector<Field>& words);
+  Outcome set_arguments(const ScriptCommand& command, const std::vector<Field>& words);
+  Outcome shift(const ScriptCommand& command, const std::vector<Field>& words);
+  Outcome leave(const ScriptCommand& command, const std::vector<Field>& words);
   Outcome start(const ScriptCommand& command, std::vector<Field> words);
   std::optional<std::size_t> script_among(const std::vector<Field>& words) const;
   bool starts_itself(const std::vector<Field>& words) const;
   bool prints_known(const ScriptCommand& command, const std::vector<Field>& words);
   std::optional<std::string> answer_of(const std::string& program, const std::vector<std::string>& words);
-  Outcome evaluate(const std::vector<Field>& words, int line);
-  Outcome evaluate_let(const std::vector<Field>& words, int line);
-  void unset(const std::vector<Field>& words);
+  Outcome evaluate(const ScriptCommand& command, const std::vector<Field>& words);
+  Outcome evaluate_let(const ScriptCommand& command, const std::vector<Field>& words);
+  Outcome unset(const ScriptCommand& command, const std::vector<Field>& words);
   void redirect_output(const ScriptCommand& command, const ShellText& output);
   bool redirects_output(const ScriptCommand& command) const;
   void print(const ShellText& text);
@@ -153,7 +154,7 @@ class Interpreter {
   static ShellText unflattened(const std::string& flat);
 
   // conditions (interpreter_conditions.cpp)
-  Outcome test(const std::vector<Field>& words, int line);
+  Outcome test(const ScriptCommand& command, const std::vector<Field>& words);
   Outcome test_words(const std::vector<ScriptWord>& words, int line);
 
   int unknown(Unknown::Kind kind, const std::string& name, int line, const std::string& why = "");

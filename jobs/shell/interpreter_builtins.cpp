@@ -30,6 +30,12 @@ std::string folder_of(std::string path) {
   return path.empty() ? "/" : path;
 }
 
+std::string in_folder(const std::string& folder, const std::string& name) {
+  std::filesystem::path path = (std::filesystem::path(folder) / name).lexically_normal();
+  if (!path.has_filename() && path.has_parent_path()) path = path.parent_path();
+  return path.string();
+}
+
 // basename's answer.
 std::string last_part(std::string path, const std::string& suffix) {
   while (path.size() > 1 && path.back() == '/') path.pop_back();
@@ -62,79 +68,68 @@ std::string unescaped(const std::string& text) {
 
 // True if the command is one of these; some only remove themselves from the words and leave the rest to `start`.
 bool Interpreter::run_builtin(const ScriptCommand& command, std::vector<Field>& words, Outcome& outcome) {
-  using Flow = ScriptState::Flow;
   if (!words[0].text.known()) return false;
   const std::string program = words[0].text.plain();
-  const int line = command.line;
-  outcome = Outcome::of(true);
   if (is_name_of(program, {"exec", "builtin", "nohup", "sudo", "time", "command"})) {
     if (program == "command" && words.size() > 1 && words[1].text.flat().rfind("-", 0) == 0) return false;
     words.erase(words.begin());
     while (!words.empty() && words[0].text.flat().rfind("-", 0) == 0) words.erase(words.begin());
     const bool ends = program == "exec" && !words.empty();
     outcome = run_words(command, std::move(words));
-    if (ends) state_.flow = Flow::Exits;
+    if (ends) state_.flow = ScriptState::Flow::Exits;
     return true;
   }
-  if (is_declaration(program))
-    outcome = declare(command, words);
-  else if (program == "echo")
-    outcome = echo(words);
-  else if (program == "printf")
-    outcome = print_formatted(words);
-  else if (program == "cd" || program == "pushd")
-    outcome = change_folder(words);
-  else if (program == "source" || program == ".")
-    outcome = source(words, line);
-  else if (program == "[" || program == "test")
-    outcome = test(words, line);
-  else if (program == "eval")
-    outcome = evaluate(words, line);
-  else if (program == "set")
-    outcome = set_arguments(words);
-  else if (program == "shift")
-    outcome = shift(words);
-  else if (program == "read" || program == "mapfile" || program == "readarray" || program == "getopts")
-    outcome = read_names(words, line);
-  else if (program == "exit")
-    outcome = leave(Flow::Exits, words);
-  else if (program == "return")
-    outcome = leave(Flow::Returns, words);
-  else if (program == "break")
-    outcome = leave(Flow::Breaks, words);
-  else if (program == "continue")
-    outcome = leave(Flow::Continues, words);
-  else if (program == "false")
-    outcome = Outcome::of(false);
-  else if (program == "unset")
-    unset(words);
-  else if (program == "let")
-    outcome = evaluate_let(words, line);
-  else if (is_name_of(program, {"dirname", "basename", "realpath", "readlink", "pwd", "seq", "expr", "cat", "sed"}))
+  static const std::map<std::string_view, Outcome (Interpreter::*)(const ScriptCommand&, const std::vector<Field>&)> kBuiltins = {
+      {"echo", &Interpreter::echo},
+      {"printf", &Interpreter::print_formatted},
+      {"cd", &Interpreter::change_folder},
+      {"pushd", &Interpreter::change_folder},
+      {"source", &Interpreter::source},
+      {".", &Interpreter::source},
+      {"[", &Interpreter::test},
+      {"test", &Interpreter::test},
+      {"eval", &Interpreter::evaluate},
+      {"set", &Interpreter::set_arguments},
+      {"shift", &Interpreter::shift},
+      {"read", &Interpreter::read_names},
+      {"mapfile", &Interpreter::read_names},
+      {"readarray", &Interpreter::read_names},
+      {"getopts", &Interpreter::read_names},
+      {"exit", &Interpreter::leave},
+      {"return", &Interpreter::leave},
+      {"break", &Interpreter::leave},
+      {"continue", &Interpreter::leave},
+      {"unset", &Interpreter::unset},
+      {"let", &Interpreter::evaluate_let}};
+  const auto builtin = kBuiltins.find(program);
+  if (builtin != kBuiltins.end() || is_declaration(program)) {
+    outcome = builtin != kBuiltins.end() ? (this->*builtin->second)(command, words) : declare(command, words);
+    return true;
+  }
+  outcome = Outcome::of(program != "false");
+  if (is_name_of(program, {"dirname", "basename", "realpath", "readlink", "pwd", "seq", "expr", "cat", "sed"}))
     return prints_known(command, words);
-  else
-    return is_name_of(program, {"true", ":", "trap", "wait", "ulimit", "alias", "unalias", "shopt", "umask", "popd", "sleep",
-                                "clear", "mkdir", "rm", "touch", "chmod", "jobs", "disown"});
-  return true;
+  return is_name_of(program, {"true", "false", ":", "trap", "wait", "ulimit", "alias", "unalias", "shopt", "umask", "popd",
+                              "sleep", "clear", "mkdir", "rm", "touch", "chmod", "jobs", "disown"});
 }
 
-Outcome Interpreter::evaluate(const std::vector<Field>& words, int line) {
+Outcome Interpreter::evaluate(const ScriptCommand& command, const std::vector<Field>& words) {
   ShellText text;
   for (std::size_t i = 1; i < words.size(); ++i) {
     if (i > 1) text.append(" ");
     text.append(words[i].text);
   }
-  budget_.check_size(text.size(), line);
-  return run_text(text, line);
+  budget_.check_size(text.size(), command.line);
+  return run_text(text, command.line);
 }
 
-Outcome Interpreter::evaluate_let(const std::vector<Field>& words, int line) {
+Outcome Interpreter::evaluate_let(const ScriptCommand& command, const std::vector<Field>& words) {
   ArithmeticResult result;
-  for (std::size_t i = 1; i < words.size(); ++i) result = arithmetic(words[i].text, line);
+  for (std::size_t i = 1; i < words.size(); ++i) result = arithmetic(words[i].text, command.line);
   return result.unknowns.empty() ? Outcome::of(result.value != 0) : Outcome::unknown(result.unknowns);
 }
 
-void Interpreter::unset(const std::vector<Field>& words) {
+Outcome Interpreter::unset(const ScriptCommand&, const std::vector<Field>& words) {
   for (std::size_t i = 1; i < words.size(); ++i) {
     const std::string name = words[i].text.flat();
     if (options_.defines.contains(name)) continue;
@@ -142,6 +137,7 @@ void Interpreter::unset(const std::vector<Field>& words) {
     state_.functions.erase(name);
     context_.assigned.insert(name);
   }
+  return Outcome::of(true);
 }
 
 Outcome Interpreter::declare(const ScriptCommand& command, const std::vector<Field>& words) {
@@ -171,12 +167,10 @@ Outcome Interpreter::declare(const ScriptCommand& command, const std::vector<Fie
     assign(assignment);
     if (program == "export" || options.find('x') != std::string::npos) export_name(assignment.name);
   }
-  Outcome outcome;
-  outcome.external = true;
-  return outcome;
+  return Outcome::of_program();
 }
 
-Outcome Interpreter::echo(const std::vector<Field>& words) {
+Outcome Interpreter::echo(const ScriptCommand&, const std::vector<Field>& words) {
   std::size_t i = 1;
   bool line_end = true, escapes = false;
   for (; i < words.size(); ++i) {
@@ -196,7 +190,7 @@ Outcome Interpreter::echo(const std::vector<Field>& words) {
 }
 
 // printf with %s, %d and %%; the format is used again while there are words.
-Outcome Interpreter::print_formatted(const std::vector<Field>& words) {
+Outcome Interpreter::print_formatted(const ScriptCommand&, const std::vector<Field>& words) {
   std::size_t at = 1;
   std::string variable;
   if (words.size() > 2 && words[1].text.flat() == "-v") variable = words[2].text.flat(), at = 3;
@@ -232,27 +226,23 @@ Outcome Interpreter::print_formatted(const std::vector<Field>& words) {
   return Outcome::of(true);
 }
 
-Outcome Interpreter::change_folder(const std::vector<Field>& words) {
+Outcome Interpreter::change_folder(const ScriptCommand&, const std::vector<Field>& words) {
   std::size_t at = 1;
   while (at < words.size() && words[at].text.flat().rfind("-", 0) == 0 && words[at].text.flat() != "-") ++at;
   const bool known = at < words.size() && words[at].text.known() && words[at].text.flat() != "-";
   if (!known || (state_.folder.empty() && words[at].text.plain()[0] != '/')) {
     state_.folder.clear();
   } else {
-    std::filesystem::path path = (std::filesystem::path(state_.folder) / words[at].text.plain()).lexically_normal();
-    if (!path.has_filename() && path.has_parent_path()) path = path.parent_path();
-    state_.folder = path.string();
+    state_.folder = in_folder(state_.folder, words[at].text.plain());
   }
-  Outcome outcome;
-  outcome.external = true;
-  return outcome;
+  return Outcome::of_program();
 }
 
 // `read` and its like: what they read is not known. Without arguments there are no options for getopts.
-Outcome Interpreter::read_names(const std::vector<Field>& words, int line) {
+Outcome Interpreter::read_names(const ScriptCommand& command, const std::vector<Field>& words) {
   const std::string program = words[0].text.plain();
   if (program == "getopts" && !state_.all_arguments && state_.arguments.empty()) return Outcome::of(false);
-  const int input = unknown(Unknown::Kind::Output, fmt::format("$({})", program), line);
+  const int input = unknown(Unknown::Kind::Output, fmt::format("$({})", program), command.line);
   for (std::size_t i = program == "getopts" ? 2 : 1; i < words.size(); ++i) {
     const std::string name = words[i].text.flat();
     if (name.empty() || name[0] == '-') continue;
@@ -267,18 +257,16 @@ Outcome Interpreter::read_names(const std::vector<Field>& words, int line) {
 }
 
 // `set -- WORD...`: options of the shell change no value.
-Outcome Interpreter::set_arguments(const std::vector<Field>& words) {
+Outcome Interpreter::set_arguments(const ScriptCommand&, const std::vector<Field>& words) {
   for (std::size_t i = 1; i < words.size(); ++i) {
     if (words[i].text.flat() != "--") continue;
-    state_.arguments.clear();
-    state_.shifted = 0, state_.all_arguments = true;
-    for (std::size_t j = i + 1; j < words.size(); ++j) state_.arguments[static_cast<int>(j - i)] = words[j].text;
+    take_arguments({words.begin() + static_cast<std::ptrdiff_t>(i) + 1, words.end()});
     break;
   }
   return Outcome::of(true);
 }
 
-Outcome Interpreter::shift(const std::vector<Field>& words) {
+Outcome Interpreter::shift(const ScriptCommand&, const std::vector<Field>& words) {
   const int count = words.size() > 1 ? number_behind(words[1].text.flat(), 1) : 1;
   if (count < 0 || (state_.all_arguments && count > state_.argument_count())) return Outcome::of(false);
   std::map<int, ShellText> left;
@@ -290,11 +278,16 @@ Outcome Interpreter::shift(const std::vector<Field>& words) {
   return Outcome::of(true);
 }
 
-Outcome Interpreter::leave(ScriptState::Flow flow, const std::vector<Field>& words) {
+Outcome Interpreter::leave(const ScriptCommand&, const std::vector<Field>& words) {
+  using Flow = ScriptState::Flow;
   const int number = words.size() > 1 ? number_behind(words[1].text.flat(), 1) : -1;
-  state_.flow = flow;
+  const std::string program = words[0].text.plain();
+  state_.flow = program == "exit"     ? Flow::Exits
+                : program == "return" ? Flow::Returns
+                : program == "break"  ? Flow::Breaks
+                                      : Flow::Continues;
   state_.levels = std::max(1, number);
-  if (flow == ScriptState::Flow::Breaks || flow == ScriptState::Flow::Continues || number < 0) return Outcome::of(true);
+  if (state_.flow == Flow::Breaks || state_.flow == Flow::Continues || number < 0) return Outcome::of(true);
   return Outcome::of(number == 0);
 }
 
@@ -334,10 +327,7 @@ std::optional<std::string> Interpreter::answer_of(const std::string& program, co
     for (int i = first; i <= last; i += step) numbers += fmt::format("{}{}", numbers.empty() ? "" : "\n", i);
     return numbers;
   }
-  if (state_.folder.empty()) return std::nullopt;
-  std::filesystem::path path = (std::filesystem::path(state_.folder) / words.back()).lexically_normal();
-  if (!path.has_filename() && path.has_parent_path()) path = path.parent_path();
-  return path.string();
+  return state_.folder.empty() ? std::nullopt : std::optional(in_folder(state_.folder, words.back()));
 }
 
 }  // namespace panpipe::jobs

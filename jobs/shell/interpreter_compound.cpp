@@ -195,9 +195,7 @@ Outcome Interpreter::run_function(const CommandPointer& function, const std::vec
   const int shifted = state_.shifted;
   const bool all = state_.all_arguments;
   budget_.spend(words.size() + arguments.size());
-  state_.arguments.clear();
-  state_.shifted = 0, state_.all_arguments = true;
-  for (std::size_t i = 1; i < words.size(); ++i) state_.arguments[static_cast<int>(i)] = words[i].text;
+  take_arguments({words.begin() + 1, words.end()});
   state_.hidden.emplace_back();
   Outcome outcome = run(*function);
   for (const auto& [name, variable] : state_.hidden.back()) state_.variables.set(name, variable);

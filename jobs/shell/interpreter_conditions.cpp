@@ -186,11 +186,11 @@ class ConditionReader {
   std::size_t at_ = 0;
 };
 
-Outcome Interpreter::test(const std::vector<Field>& words, int line) {
+Outcome Interpreter::test(const ScriptCommand& command, const std::vector<Field>& words) {
   std::vector<ConditionReader::Token> tokens;
   for (std::size_t i = 1; i < words.size(); ++i) tokens.push_back({words[i].text, "", true});
   if (!tokens.empty() && words[0].text.plain() == "[") tokens.pop_back();
-  return ConditionReader(*this, std::move(tokens), false, line).read();
+  return ConditionReader(*this, std::move(tokens), false, command.line).read();
 }
 
 Outcome Interpreter::test_words(const std::vector<ScriptWord>& words, int line) {

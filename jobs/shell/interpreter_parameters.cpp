@@ -66,7 +66,7 @@ std::optional<ShellText> Interpreter::lookup_special(const std::string& name, in
 
 std::optional<ShellText> Interpreter::lookup_item(const ScriptVariable& variable, const ScriptPart& part) {
   if (variable.is_map) {
-    const auto found = part.index ? variable.named.find(map_key(variable, *part.index)) : variable.named.end();
+    const auto found = part.index ? variable.named.find(single(part.index).flat()) : variable.named.end();
     return found == variable.named.end() ? std::nullopt : std::optional(found->second);
   }
   long long index = 0;

@@ -34,9 +34,7 @@ Outcome Interpreter::run_simple(const ScriptCommand& command) {
   if (declares || command.assignments.empty()) return run_words(command, std::move(words));
   if (words.empty()) {
     for (const ScriptAssignment& assignment : command.assignments) assign(assignment);
-    Outcome outcome;
-    outcome.external = true;
-    return outcome;
+    return Outcome::of_program();
   }
   // NAME=value COMMAND: for that command alone.
   std::map<std::string, VariablePointer> before;
@@ -86,11 +84,11 @@ Outcome Interpreter::start(const ScriptCommand& command, std::vector<Field> word
   if (starts_itself(words)) return Outcome::of(true);
   for (std::size_t i = 0; i + 1 < words.size(); ++i) {
     if (!words[i].text.known() || !is_shell(words[i].text.plain())) continue;
-    return run_script(std::move(words), i, command.line, true);
+    return run_script(command, words, i);
   }
   if (const auto at = script_among(words)) {
     words.insert(words.begin() + static_cast<std::ptrdiff_t>(*at), Field{ShellText("bash"), false, false});
-    return run_script(std::move(words), *at, command.line, true);
+    return run_script(command, words, *at);
   }
   const std::string program = words[0].text.known() ? words[0].text.plain() : "";
   bool options = false;
@@ -115,7 +113,7 @@ Outcome Interpreter::start(const ScriptCommand& command, std::vector<Field> word
 }
 
 // `bash -c TEXT`, `bash FILE`: in a shell of its own, which sees only what is exported.
-Outcome Interpreter::run_script(std::vector<Field> words, std::size_t at, int line, bool exports_only) {
+Outcome Interpreter::run_script(const ScriptCommand& command, const std::vector<Field>& words, std::size_t at) {
   bool text = false;
   std::size_t next = at + 1;
   for (; next < words.size(); ++next) {
@@ -125,45 +123,42 @@ Outcome Interpreter::run_script(std::vector<Field> words, std::size_t at, int li
     if (option == "-o" || option == "--rcfile" || option == "--init-file") ++next;
   }
   if (next >= words.size()) return Outcome::unknown({});
-  const ShellText subject = words[next].text;
-  std::vector<Field> arguments(words.begin() + static_cast<std::ptrdiff_t>(next), words.end());
-  if (text && arguments.size() > 1) arguments.erase(arguments.begin());
+  const Field& subject = words[next];
+  const auto arguments = words.begin() + static_cast<std::ptrdiff_t>(std::min(next + (text ? 2 : 1), words.size()));
   return run_apart([&] {
-    if (exports_only) state_.variables.keep([](const ScriptVariable& variable) { return variable.exported; });
+    state_.variables.keep([](const ScriptVariable& variable) { return variable.exported; });
     state_.functions = {};
-    state_.arguments.clear();
-    state_.all_arguments = true, state_.shifted = 0;
-    for (std::size_t i = 1; i < arguments.size(); ++i) state_.arguments[static_cast<int>(i)] = arguments[i].text;
-    if (text) return run_text(subject, line);
-    Field file;
-    file.text = subject;
-    return source({Field{}, file}, line);
+    take_arguments({arguments, words.end()});
+    return text ? run_text(subject.text, command.line) : source(command, {Field{}, subject});
   });
 }
 
-Outcome Interpreter::source(const std::vector<Field>& words, int line) {
+// The words are all arguments, from $1.
+void Interpreter::take_arguments(const std::vector<Field>& words) {
+  state_.arguments.clear();
+  state_.shifted = 0, state_.all_arguments = true;
+  for (const Field& word : words) state_.arguments[state_.argument_count() + 1] = word.text;
+}
+
+Outcome Interpreter::source(const ScriptCommand& command, const std::vector<Field>& words) {
   if (words.size() < 2) return Outcome::of(true);
   const ShellText& name = words[1].text;
   const auto written = written_.find(name.flat());
   if (written != written_.end()) {
     const ShellText text = written->second.text;
-    return run_text(text, line);
+    return run_text(text, command.line);
   }
   const auto file = name.known() ? file_beside(folder_, state_.folder, name.plain()) : std::nullopt;
   if (!file) {
     const std::string spelled_name = spelled(name);
-    remarks_.push_back(fmt::format("{}:{}: {} is not read: it is no file beside the script or below it", name_, line,
+    remarks_.push_back(fmt::format("{}:{}: {} is not read: it is no file beside the script or below it", name_, command.line,
                                    spelled_name.size() > 80 ? spelled_name.substr(0, 80) + "..." : spelled_name));
-    Outcome outcome;
-    outcome.external = true;
-    return outcome;
+    return Outcome::of_program();
   }
   budget_.spend(1000);
   run_file(file->text, file->path);
   if (state_.flow == ScriptState::Flow::Returns) state_.flow = ScriptState::Flow::Runs;
-  Outcome outcome;
-  outcome.external = true;
-  return outcome;
+  return Outcome::of_program();
 }
 
 // An unknown output is named after the variable that takes it, if it takes little else: that can be defined.
@@ -213,15 +208,11 @@ void Interpreter::set_item(const std::string& name, const std::string& index, co
   state_.variables.set(name, variable);
 }
 
-std::string Interpreter::map_key(const ScriptVariable&, const ScriptWord& index) { return single(index).flat(); }
-
-void Interpreter::assign(const ScriptAssignment& assignment, bool local) {
+void Interpreter::assign(const ScriptAssignment& assignment) {
   line_ = assignment.line;
-  if (local) make_local(assignment.name);
   const ScriptVariable* before = state_.find(assignment.name);
   if (assignment.array) {
-    auto variable = std::make_shared<ScriptVariable>();
-    if (before) *variable = *before;
+    const auto variable = changed_variable(assignment.name);
     set_array(assignment, *variable);
     if (options_.defines.contains(assignment.name)) return;
     state_.variables.set(assignment.name, variable);
@@ -230,7 +221,7 @@ void Interpreter::assign(const ScriptAssignment& assignment, bool local) {
   ShellText text;
   if (assignment.index) {
     const std::string key = before && before->is_map
-                                ? map_key(*before, *assignment.index)
+                                ? single(assignment.index).flat()
                                 : text_of(arithmetic(single(assignment.index), assignment.line), assignment.line).flat();
     if (assignment.append) {
       before = state_.find(assignment.name);
@@ -266,7 +257,7 @@ void Interpreter::set_array(const ScriptAssignment& assignment, ScriptVariable& 
   for (const ScriptElement& element : assignment.elements) {
     if (element.index) {
       if (is_map) {
-        variable.named[map_key(variable, *element.index)] = single(element.value);
+        variable.named[single(element.index).flat()] = single(element.value);
         continue;
       }
       next = arithmetic(single(element.index), assignment.line).value;

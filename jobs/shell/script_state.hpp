@@ -54,6 +54,7 @@ struct Outcome {
   bool presumed = false;             // a truth for which something open counts as not set
 
   static Outcome of(bool yes) { return {yes ? Truth::Yes : Truth::No}; }
+  static Outcome of_program() { return {.external = true}; }
   static Outcome unknown(std::vector<int> why) { return {Truth::Unknown, std::move(why)}; }
   Outcome negated() const;
 };
