@@ -91,8 +91,7 @@ std::optional<double> JobKeys::number(const std::string& path) {
 std::optional<bool> JobKeys::flag(const std::string& path) {
   const Node* node = find(path);
   if (node == nullptr) return std::nullopt;
-  std::string word = node->kind == NodeKind::Scalar ? node->text : "";
-  std::transform(word.begin(), word.end(), word.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::string word = lower_case(node->kind == NodeKind::Scalar ? node->text : "");
   if (word == "true" || word == "yes" || word == "1") return true;
   if (word == "false" || word == "no" || word == "0") return false;
   refuse(path, fmt::format("is '{}'; it is true or false", shown(path)));

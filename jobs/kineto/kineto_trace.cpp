@@ -78,6 +78,15 @@ struct TraceEvent {
   int group = 0;
 };
 
+struct EventText {
+  bool argument;  // stands below "args"
+  std::string_view key;
+  std::string TraceEvent::*field;
+};
+constexpr EventText kEventTexts[] = {{false, "ph", &TraceEvent::phase},  {false, "cat", &TraceEvent::category},
+                                     {false, "name", &TraceEvent::name}, {true, "Collective name", &TraceEvent::collective},
+                                     {true, "dtype", &TraceEvent::type}, {true, "Process Group Ranks", &TraceEvent::ranks}};
+
 // Bytes of PyTorch's element types, as c10 names them.
 long long bytes_of_type(std::string_view type) {
   if (type == "Float" || type == "Int") return 4;
@@ -117,21 +126,9 @@ class TraceHandler : public nlohmann::json_sax<nlohmann::json> {
   bool binary(binary_t&) override { return seen(); }
 
   bool string(string_t& value) override {
-    if (depth_ == event_depth_) {
-      if (key_ == "ph")
-        event_.phase = value;
-      else if (key_ == "cat")
-        event_.category = value;
-      else if (key_ == "name")
-        event_.name = value;
-    } else if (in_arguments_ && depth_ == event_depth_ + 1) {
-      if (key_ == "Collective name")
-        event_.collective = value;
-      else if (key_ == "dtype")
-        event_.type = value;
-      else if (key_ == "Process Group Ranks")
-        event_.ranks = value;
-    }
+    const bool argument = in_arguments_ && depth_ == event_depth_ + 1;
+    for (const EventText& text : kEventTexts)
+      if ((depth_ == event_depth_ || argument) && text.argument == argument && key_ == text.key) event_.*text.field = value;
     return seen();
   }
 

@@ -3,8 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <string_view>
+
+#include "base/text/characters.hpp"
 
 namespace panpipe::jobs {
 namespace {
@@ -34,11 +35,6 @@ const NamedTokens* find_named(const NamedTokens* begin, const NamedTokens* end, 
   return found == end ? nullptr : found;
 }
 
-std::string in_small_letters(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
-
 // The value, if it is known: a tokenizer that is not is no reason to ask.
 std::string known_text(const Arguments& arguments, const char* option) {
   const ShellWord* word = arguments.word(option);
@@ -57,7 +53,7 @@ std::optional<KnownVocabulary> known_vocabulary(Arguments& arguments) {
   if (const NamedTokens* known = find_named(std::begin(kTypes), std::end(kTypes), type))
     return KnownVocabulary{known->tokens, "--tokenizer-type " + type};
   for (const char* option : {"--tokenizer-model", "--tokenizer-name-or-path"}) {
-    const std::string name = in_small_letters(known_text(arguments, option));
+    const std::string name = lower_case(known_text(arguments, option));
     for (const NamedTokens& known : kModels)
       if (name.find(known.name) != std::string::npos) return KnownVocabulary{known.tokens, option};
   }

@@ -72,37 +72,35 @@ class PythonReader {
     out_ += json_text(text);
   }
 
-  void list(char close, int depth) {
+  // What stands behind a bracket, up to the one that closes it; `brackets` are JSON's.
+  template <class Item>
+  void items(char close, const char* brackets, Item item) {
     ++at_;
-    out_ += '[';
+    out_ += brackets[0];
     for (bool first = true; !takes(close); first = false) {
       if (!first) {
         expect(',');
         if (takes(close)) break;
         out_ += ',';
       }
-      value(depth + 1);
+      item();
     }
-    out_ += ']';
+    out_ += brackets[1];
+  }
+
+  void list(char close, int depth) {
+    items(close, "[]", [&] { value(depth + 1); });
   }
 
   void map(int depth) {
-    ++at_;
-    out_ += '{';
-    for (bool first = true; !takes('}'); first = false) {
-      if (!first) {
-        expect(',');
-        if (takes('}')) break;
-        out_ += ',';
-      }
+    items('}', "{}", [&] {
       const std::size_t from = out_.size();
       value(depth + 1);
       if (out_[from] != '"') out_ = out_.substr(0, from) + json_text(out_.substr(from));
       expect(':');
       out_ += ':';
       value(depth + 1);
-    }
-    out_ += '}';
+    });
   }
 
   // "<Mode.REDUCE_SCATTER: 2>", "<nanotron...OneForwardOneBackwardPipelineEngine object at 0x7f...>"
@@ -143,18 +141,13 @@ class PythonReader {
 
   // "Name(field=value, ...)"; "PosixPath('x')" is its argument.
   void object(int depth) {
-    ++at_;
-    blanks();
-    if (here() == '\'' || here() == '"') {
+    const std::size_t inside = text_.find_first_not_of(" \t\r\n", at_ + 1);
+    if (inside != std::string_view::npos && (text_[inside] == '\'' || text_[inside] == '"')) {
+      at_ = inside;
       string();
       return expect(')');
     }
-    out_ += '{';
-    for (bool first = true; !takes(')'); first = false) {
-      if (!first) {
-        expect(',');
-        out_ += ',';
-      }
+    items(')', "{}", [&] {
       blanks();
       const std::size_t from = at_;
       while (std::isalnum(static_cast<unsigned char>(here())) != 0 || here() == '_') ++at_;
@@ -162,8 +155,7 @@ class PythonReader {
       out_ += json_text(text_.substr(from, at_ - from)) + ":";
       expect('=');
       value(depth + 1);
-    }
-    out_ += '}';
+    });
   }
 
   std::string_view text_;

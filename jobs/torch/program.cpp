@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/error.hpp"
+#include "base/text/characters.hpp"
 #include "base/text/json_writer.hpp"
 #include "costmodel/workload/input_limits.hpp"
 #include "costmodel/workload/operands.hpp"
@@ -30,13 +31,8 @@ std::string common_module(const std::vector<std::string>& parameters) {
 // The name of a unit as a function: "h.3.attention" is of the kind "h_attention".
 std::string function_name(const std::string& unit) {
   std::string name;
-  for (std::size_t at = 0; at < unit.size();) {
-    const std::size_t end = std::min(unit.find('.', at), unit.size());
-    const std::string part = unit.substr(at, end - at);
-    const bool number = !part.empty() && std::all_of(part.begin(), part.end(), [](unsigned char c) { return std::isdigit(c); });
-    if (!number) name += (name.empty() ? "" : "_") + part;
-    at = end + 1;
-  }
+  for (const std::string& part : split_text(unit, '.'))
+    if (part.empty() || part.find_first_not_of("0123456789") != std::string::npos) name += (name.empty() ? "" : "_") + part;
   for (char& c : name)
     if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
   return name.empty() || std::isdigit(static_cast<unsigned char>(name[0])) != 0 ? "unit_" + name : name;

@@ -10,16 +10,13 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/text/characters.hpp"
 #include "base/text/json_writer.hpp"
 
 namespace panpipe::jobs {
 namespace {
 
 using Operand = std::function<std::string(int)>;
-
-std::string list_text(const std::vector<std::string>& items, const char* open, const char* close) {
-  return fmt::format("{}{}{}", open, fmt::join(items, ", "), close);
-}
 
 std::string python_number(double value) {
   std::string text = fmt::format("{}", value);
@@ -34,21 +31,17 @@ struct ArgumentText {
   std::string operator()(const TensorList& list) const {
     std::vector<std::string> items;
     for (const int tensor : list.tensors) items.push_back(tensor < 0 ? "None" : operand(tensor));
-    return list_text(items, "[", "]");
+    return fmt::format("[{}]", fmt::join(items, ", "));
   }
   std::string operator()(std::int64_t value) const { return std::to_string(value); }
   std::string operator()(double value) const { return python_number(value); }
   std::string operator()(bool value) const { return value ? "True" : "False"; }
   std::string operator()(const std::string& value) const { return json_text(value); }
-  std::string operator()(const std::vector<std::int64_t>& values) const {
-    std::vector<std::string> items;
-    for (const std::int64_t value : values) items.push_back(std::to_string(value));
-    return list_text(items, "[", "]");
-  }
+  std::string operator()(const std::vector<std::int64_t>& values) const { return fmt::format("[{}]", fmt::join(values, ", ")); }
   std::string operator()(const std::vector<double>& values) const {
     std::vector<std::string> items;
     for (const double value : values) items.push_back(python_number(value));
-    return list_text(items, "[", "]");
+    return fmt::format("[{}]", fmt::join(items, ", "));
   }
   std::string operator()(DType type) const { return torch_type(type); }
   std::string operator()(const DeviceOfRank& /*device*/) const { return "DEVICE"; }
@@ -107,12 +100,8 @@ bool is_word(const std::string& part) {
 }
 
 bool all_words(const std::string& path) {
-  for (std::size_t at = 0; at <= path.size();) {
-    const std::size_t end = std::min(path.find('.', at), path.size());
-    if (!is_word(path.substr(at, end - at))) return false;
-    at = end + 1;
-  }
-  return true;
+  const std::vector<std::string> parts = split_text(path, '.');
+  return std::all_of(parts.begin(), parts.end(), is_word);
 }
 
 }  // namespace
