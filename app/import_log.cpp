@@ -20,8 +20,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string kind_name(jobs::PeakKind kind) { return kind == jobs::PeakKind::Allocated ? "allocated" : "reserved"; }
-
 // The job that the log states; what is missing for it goes to `open`.
 void read_job(const LogRequest& request, LogAnswer& answer) {
   try {
@@ -79,7 +77,8 @@ LogAnswer import_log(const LogRequest& request) {
   LoggedPrediction& predicted = answer.predicted.emplace();
   predicted.terms = terms_of(planned.graph, step.metrics, step.metrics.step_time_s);
   const jobs::PeakKind kind = answer.log.run.peak_kind;
-  predicted.peak_bytes = validation::peak_of_kind(step.metrics, kind == jobs::PeakKind::None ? "device" : kind_name(kind));
+  predicted.peak_bytes =
+      validation::peak_of_kind(step.metrics, kind == jobs::PeakKind::None ? "device" : std::string(name_of(kind)));
   predicted.metrics = std::move(step.metrics);
   predicted.traits = std::move(step.traits);
   return answer;

@@ -120,7 +120,7 @@ class RowWriter {
     row_.note = fmt::format("{}: median of {} logged steps", answer_.log.title, run.measured.steps);
     if (run.peak_kind == jobs::PeakKind::None) return;
     row_.peak_gib = run.peak_bytes / kGib;
-    row_.peak_kind = run.peak_kind == jobs::PeakKind::Allocated ? "allocated" : "reserved";
+    row_.peak_kind = name_of(run.peak_kind);
   }
 
   const LogAnswer& answer_;

@@ -17,7 +17,6 @@ constexpr std::size_t kMostRuns = 12;  // shown; the document has all
 constexpr double kNotable = 0.02;      // drift that is worth a word
 
 std::string bytes_text(double bytes) { return to_text(Bytes(std::llround(bytes))); }
-std::string_view kind_text(jobs::PeakKind kind) { return kind == jobs::PeakKind::Allocated ? "allocated" : "reserved"; }
 
 struct Counted {
   const char* key;
@@ -72,7 +71,7 @@ std::string compared_text(const LogAnswer& answer, const TextStyle& style) {
   table.row({"step", time_text(run.measured.median_s), time_text(predicted.metrics.step_time_s),
              signed_percent(predicted.metrics.step_time_s / run.measured.median_s - 1)});
   if (run.peak_kind != jobs::PeakKind::None)
-    table.row({fmt::format("memory, {}", kind_text(run.peak_kind)), bytes_text(run.peak_bytes), bytes_text(predicted.peak_bytes),
+    table.row({fmt::format("memory, {}", name_of(run.peak_kind)), bytes_text(run.peak_bytes), bytes_text(predicted.peak_bytes),
                signed_percent(predicted.peak_bytes / run.peak_bytes - 1)});
   else
     table.row({"memory", "", bytes_text(predicted.peak_bytes)});
@@ -124,7 +123,7 @@ void write_predicted(JsonWriter& out, const LogAnswer& answer) {
 std::string to_text(const LogAnswer& answer, const TextStyle& style) {
   std::string text = heading(answer) + runs_text(answer, style) + measured_text(answer.log.run);
   if (answer.log.run.peak_kind != jobs::PeakKind::None)
-    text += fmt::format("memory: {} {}\n", bytes_text(answer.log.run.peak_bytes), kind_text(answer.log.run.peak_kind));
+    text += fmt::format("memory: {} {}\n", bytes_text(answer.log.run.peak_bytes), name_of(answer.log.run.peak_kind));
   text += left_out_text(answer.log.run.left_out);
   if (answer.predicted) text += compared_text(answer, style);
   for (const std::string& why : answer.contradictions()) text += fmt::format("CONTRADICTION: {}\n", why);
@@ -153,7 +152,7 @@ std::string to_json(const LogAnswer& answer) {
   out.object("measured").field("step_time_s", steady.median_s).field("steps", steady.steps).field("p10_s", steady.p10_s);
   out.field("p90_s", steady.p90_s).field("drift", steady.drift);
   out.field("peak_memory_bytes", printed ? std::optional(log.run.peak_bytes) : std::nullopt);
-  out.field("peak_kind", printed ? std::optional(std::string(kind_text(log.run.peak_kind))) : std::nullopt).end();
+  out.field("peak_kind", printed ? std::optional(std::string(name_of(log.run.peak_kind))) : std::nullopt).end();
   out.object("left_out");
   for (const Counted& reason : kLeftOut) out.field(reason.key, log.run.left_out.*reason.count);
   out.end();

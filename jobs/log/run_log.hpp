@@ -45,6 +45,7 @@ struct LogClock {
 };
 
 enum class PeakKind { None, Allocated, Reserved };
+inline std::string_view name_of(PeakKind kind) { return kind == PeakKind::Allocated ? "allocated" : "reserved"; }
 
 struct LoggedRun {
   long long first_step = 0, last_step = 0, logged = 0;  // `logged`: number of logged steps
