@@ -49,7 +49,7 @@ present::Table winners_table(const Arena& arena, const Round& round) {
   present::Table table;
   table.caption = "The fastest within a memory";
   table.sortable = false;
-  table.columns = {{"at most held", "microbatches", true, ""}, {"free links", "step in forwards", false, ""}};
+  table.columns = {{"fastest within", "microbatches", true, ""}, {"on idle, free links", "step in forwards", false, ""}};
   for (const std::string& cluster : arena.request.clusters) table.columns.push_back({cluster, "simulated", false, ""});
   for (const double limit : memory_limits(arena.request.ranks)) {
     std::vector<present::TableCell> row = {present::words(fmt::format("{:g}", limit))};

@@ -138,7 +138,7 @@ class Report {
     std::vector<present::Figure> figures = {
         {named(i, "step time"), to_text(Duration(of("step_time_s"))), fmt::format("{:.4g} samples/s", of("samples_per_s")),
          present::Tone::Plain},
-        {"bubble", percent(of("bubble_step")), percent(of("bubble_span")) + " inside the ranks' own spans", present::Tone::Plain},
+        {"bubble", percent(of("bubble_step")), percent(of("bubble_span")) + " inside each rank's own span", present::Tone::Plain},
         {"exposed communication", percent(of("exposed_communication_s") / of("step_time_s")), "mean over devices",
          present::Tone::Plain},
         {"peak memory", memory_scale(of("peak_memory_bytes")).text(of("peak_memory_bytes")), fits ? "fits" : "does not fit",
@@ -156,7 +156,8 @@ class Report {
                          of("cost") > 0 ? money_text(of("cost"), result.currency) : count_text(of("gpu_hours")) + " GPU hours",
                          present::Tone::Plain});
     if (result.kind == TimelineKind::Simulated)
-      figures.push_back({"lost to shared links", percent(of("contention_s") / of("step_time_s")), "", present::Tone::Plain});
+      figures.push_back(
+          {"contention", percent(of("contention_s") / of("step_time_s")), "lost to shared links", present::Tone::Plain});
     return figures;
   }
 
@@ -289,9 +290,9 @@ class Report {
     table.columns = {{"link", "", false, ""},
                      {"busy", scale_.unit, true, "with at least one transfer"},
                      {"shared", scale_.unit, true, "with at least two"},
-                     {"lost", scale_.unit, true, "sum over transfers: taken less what they take alone"},
-                     {"at once", "", true, "largest number of transfers"},
-                     {"utilisation", "%", true, "bytes carried by capacity over the step"}};
+                     {"lost by flows", scale_.unit, true, "sum over transfers: taken less what they take alone"},
+                     {"flows", "", true, "largest number of transfers at once"},
+                     {"carried", "%", true, "bytes, by capacity over the step"}};
     for (std::size_t k = 0; k < std::min(links.size(), kMostLinks); ++k)
       table.rows.push_back({present::words(links[k].resource), present::number(scale_.factor * links[k].busy.base(), 3),
                             present::number(scale_.factor * links[k].shared.base(), 3),

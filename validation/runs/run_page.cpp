@@ -65,7 +65,7 @@ present::Table page_rows(const RunReport& report) {
                    {"peak measured", "GiB", true, "as printed; GB read as GiB"},
                    {"peak predicted", "GiB", true, ""},
                    {"GPU", "", false, ""},
-                   {"split", "", false, ""},
+                   {"parallelism", "", false, ""},
                    {"assumed", "", false, "what the row leaves open"}};
   for (const StepTerm& term : kStepTerms) table.parts.emplace_back(term.words);
   for (const RunPrediction* run : worst_first(report)) {

@@ -65,7 +65,7 @@ export function answerCards(answer, before) {
 export function whereTheTimeGoes(metrics) {
   const idle = Math.max(0, metrics.step_time_s - metrics.compute_s - metrics.exposed_communication_s);
   const parts = [['compute', metrics.compute_s, 'F'], ['exposed communication', metrics.exposed_communication_s, 's-send'],
-    ['idle', idle, 'idle']];
+    ['idle, nothing in flight', idle, 'idle']];
   return h('section', { 'aria-labelledby': 'time-title' }, h('h2', { id: 'time-title' }, 'Where the time goes'),
     h('ul', { class: 'bars' }, parts.map(([name, seconds, kind]) => h('li', {}, h('span', { class: 'name' }, name),
       h('span', { class: 'bar' }, h('i', { class: 'k-' + kind,

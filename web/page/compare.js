@@ -23,8 +23,8 @@ const figures = [
   ['step time', m => m.step_time_s, time], ['80 % of runs from', m => m.step_time_p10_s, time], ['to', m => m.step_time_p90_s, time],
   ['compute', m => m.compute_s, time], ['exposed communication', m => m.exposed_communication_s, time],
     ['bubble', m => m.bubble_step, percent],
-  ['samples a second', m => m.samples_per_s, count], ['MFU', m => m.mfu, percent],
-    ['memory of the fullest GPU', m => m.peak_memory_bytes, gib],
+  ['samples/s', m => m.samples_per_s, count], ['MFU', m => m.mfu, percent],
+    ['peak memory', m => m.peak_memory_bytes, gib],
   ['usable', m => m.memory_limit_bytes, gib], ['run', m => m.run_time_s, time], ['GPU hours', m => m.gpu_hours, count],
     ['cost', m => m.cost, null],
 ];
@@ -73,7 +73,7 @@ export class Compare {
       differing.length ? table('The actions that differ most, outlined above',
         columns('action', row => h('button', { type: 'button', class: 'link', onclick: () => this.timeline.find(row.action) },
           `${row.action} on device ${row.device}`), 'a_s', 'b_s'), differing) : '',
-      waits.length ? table('What the devices wait for', columns('waiting', row => `device ${row.device}: ${row.waiting_for}`
+      waits.length ? table('What the devices wait for', columns('idle: waiting for', row => `device ${row.device}: ${row.waiting_for}`
         + (row.peer < 0 ? '' : `, from device ${row.peer}`), 'a_s', 'b_s'), waits.slice(0, most)) : '');
   }
 

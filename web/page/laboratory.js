@@ -138,7 +138,7 @@ export class Laboratory {
       card('Order', h('span', { class: d.legal ? 'good' : 'bad' }, d.legal ? 'legal' : 'not legal'),
         `${d.ranks} ranks, ${d.stages} stages, ${d.microbatches} microbatches`),
       known ? card('Step', number(d.makespan), 'in units of the costs', this.bound) : '',
-      known ? card('Bubble', percent(d.bubble_step), `${percent(d.bubble_span)} inside the ranks’ own spans`) : '',
+      known ? card('Bubble', percent(d.bubble_step), `${percent(d.bubble_span)} inside each rank’s own span`) : '',
       peaks ? card('Activations held', number(Math.max(...peaks)),
         `by rank ${peaks.slice(0, 8).map(number).join(', ')}${peaks.length > 8 ? ', …' : ''}`) : '');
     const problems = d.problems || [], cycle = cycleOf(problems);
