@@ -16,6 +16,7 @@
 #include "exec/engine/rank_groups.hpp"
 #include "exec/engine/stage/scalar_types.hpp"
 #include "exec/engine/stage/vocabulary_loss.hpp"
+#include "exec/engine/stage_messages.hpp"
 #include "exec/engine/tensor_parallel_shards.hpp"
 
 namespace panpipe::exec {
@@ -295,16 +296,21 @@ void VocabularyParts::move_waits_to(std::vector<SpanLog::Interval>& waits) {
   std::move(waits_.begin(), waits_.end(), std::back_inserter(waits));
 }
 
-at::Tensor VocabularyParts::embedded(int microbatch) { return take(VocabularyExchange::Embedding, microbatch); }
-
-void VocabularyParts::give_embedding_gradient(int microbatch, const at::Tensor& gradient) {
-  produce(VocabularyExchange::EmbeddingGradient, microbatch, gradient.detach().contiguous().clone());
+void VocabularyParts::take_into(std::vector<at::Tensor>& values, const Action& action, const std::vector<int>& tensors,
+                                bool backward) {
+  const std::vector<int>& chain = plan_.schedule.chains.front();
+  if (action.stage != (backward ? chain.back() : chain.front())) return;
+  values[position_in(tensors, backward ? tensors_.hidden : tensors_.embedded)] =
+      take(backward ? VocabularyExchange::HiddenGradient : VocabularyExchange::Embedding, action.microbatch);
 }
 
-void VocabularyParts::give_hidden(int microbatch, const at::Tensor& hidden) {
-  produce(VocabularyExchange::Hidden, microbatch, hidden.detach().contiguous().clone());
+void VocabularyParts::give(const std::vector<at::Tensor>& values, const Action& action, const std::vector<int>& tensors,
+                           bool backward) {
+  const std::vector<int>& chain = plan_.schedule.chains.front();
+  if (action.stage != (backward ? chain.front() : chain.back())) return;
+  const at::Tensor& value = values[position_in(tensors, backward ? tensors_.embedded : tensors_.hidden)];
+  produce(backward ? VocabularyExchange::EmbeddingGradient : VocabularyExchange::Hidden, action.microbatch,
+          value.detach().contiguous().clone());
 }
-
-at::Tensor VocabularyParts::hidden_gradient(int microbatch) { return take(VocabularyExchange::HiddenGradient, microbatch); }
 
 }  // namespace panpipe::exec

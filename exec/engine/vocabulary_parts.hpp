@@ -50,12 +50,10 @@ class VocabularyParts : public AroundActions {
   // Losses of microbatches since the last call, on the rank of the last stage; of an evaluation behind its finish().
   std::vector<std::pair<Action, at::Tensor>> take_losses() { return std::exchange(losses_, {}); }
 
-  // Between the passes of the first and the last stage and the vocabulary's.
-  at::Tensor embedded(int microbatch);
-  void give_embedding_gradient(int microbatch, const at::Tensor& gradient);
-  void give_hidden(int microbatch, const at::Tensor& hidden);
-  at::Tensor hidden_gradient(int microbatch);
-  const VocabularyTensors& tensors() const { return tensors_; }
+  // Between the vocabulary's passes and those of the first and the last stage, like StageMessages: sets among `values`, of the
+  // graph's `tensors`, what another stage would have sent; takes of them what it would have received. Nothing for other stages.
+  void take_into(std::vector<at::Tensor>& values, const Action& action, const std::vector<int>& tensors, bool backward);
+  void give(const std::vector<at::Tensor>& values, const Action& action, const std::vector<int>& tensors, bool backward);
 
  private:
   struct Exchange {

@@ -166,9 +166,6 @@ class Worker {
   void report_loss(StepRun& run, const Action& action, double share, double value);
   [[noreturn]] void refuse_loss(const StepRun& run, int microbatch, double loss) const;
   void take_vocabulary_losses(StepRun& run);
-  // The vocabulary's exchanges with the first stage and with the last; nullptr for other stages.
-  VocabularyParts* before_first(const Action& action) const;
-  VocabularyParts* behind_last(const Action& action) const;
 
   const OperatorGraph& graph_;
   const Plan& plan_;

@@ -20,13 +20,6 @@ bool is_backward(const Action& action) { return action.kind == ActionKind::B || 
 
 }  // namespace
 
-VocabularyParts* Worker::before_first(const Action& action) const {
-  return action.stage == plan_.schedule.chains.front().front() ? vocabulary_.get() : nullptr;
-}
-VocabularyParts* Worker::behind_last(const Action& action) const {
-  return action.stage == plan_.schedule.chains.front().back() ? vocabulary_.get() : nullptr;
-}
-
 // A stage that runs backwards alone makes its forward in R.
 bool Worker::runs_forward(const Action& action) const {
   return action.kind == ActionKind::F || (action.kind == ActionKind::R && !layout_.stages[action.stage].runs_forward);
@@ -139,30 +132,22 @@ void Worker::take_data(const StepRun& run, const Action& action, Values& values)
 // Waiting for what a pass reads of other ranks is not its time.
 void Worker::begin_pass(StepRun& run, Pass& pass) {
   const Action& action = pass.action;
+  const bool forward = runs_forward(action), backward = is_backward(action);
   Values& values = *pass.values;
-  if (runs_forward(action)) {
-    const std::vector<int>& inputs = stage_of(action).inputs();
-    values = messages_.take(action, inputs, false);
-    if (VocabularyParts* parts = before_first(action))
-      values[position_in(inputs, parts->tensors().embedded)] = parts->embedded(action.microbatch);
-    pass.started = spans_.now();
-    return take_data(run, action, values);
-  }
-  if (is_backward(action)) {
-    const std::vector<int>& outputs = stage_of(action).outputs();
-    values = messages_.take(action, outputs, true);
-    if (VocabularyParts* parts = behind_last(action))
-      values[position_in(outputs, parts->tensors().hidden)] = parts->hidden_gradient(action.microbatch);
-    pass.started = spans_.now();
-    if (!layout_.stages[action.stage].has_loss) return;
-    const Tensor& loss = graph_.tensors[graph_.loss];
-    const double share = options_.loss_scale * loss_share(run, action);
-    values[position_in(outputs, graph_.loss)] =
-        at::full(loss.shape, share / (static_cast<double>(layout_.microbatches) * plan_.data),
-                 at::TensorOptions(scalar_type(loss.dtype)).device(options_.device));
-    return;
+  if (forward || backward) {
+    const std::vector<int>& read = forward ? stage_of(action).inputs() : stage_of(action).outputs();
+    values = messages_.take(action, read, backward);
+    if (vocabulary_) vocabulary_->take_into(values, action, read, backward);
   }
   pass.started = spans_.now();
+  if (forward) take_data(run, action, values);
+  if (backward && layout_.stages[action.stage].has_loss) {
+    const Tensor& loss = graph_.tensors[graph_.loss];
+    const double share = options_.loss_scale * loss_share(run, action);
+    values[position_in(stage_of(action).outputs(), graph_.loss)] =
+        at::full(loss.shape, share / (static_cast<double>(layout_.microbatches) * plan_.data),
+                 at::TensorOptions(scalar_type(loss.dtype)).device(options_.device));
+  }
   if (!action.is_vocabulary()) return;
   if (const int input = vocabulary_->input_of(action.kind); input >= 0)
     values = {feed_.on_device((*run.data)(input, sample_of(run, action)))};
@@ -170,22 +155,17 @@ void Worker::begin_pass(StepRun& run, Pass& pass) {
 
 void Worker::end_pass(StepRun& run, Pass& pass) {
   const Action& action = pass.action;
+  const bool backward = is_backward(action);
   const Values values = std::move(*pass.values);
-  if (is_backward(action)) {
-    const std::vector<int>& inputs = stage_of(action).inputs();
-    messages_.give(action, inputs, values, true);
-    if (VocabularyParts* parts = before_first(action))
-      parts->give_embedding_gradient(action.microbatch, values[position_in(inputs, parts->tensors().embedded)]);
-  }
   if (action.is_vocabulary()) vocabulary_->move_waits_to(pass.waits);
-  if (action.kind != ActionKind::F) return;
-  const std::vector<int>& outputs = stage_of(action).outputs();
+  if (action.kind != ActionKind::F && !backward) return;
+  const std::vector<int>& made = backward ? stage_of(action).inputs() : stage_of(action).outputs();
+  messages_.give(action, made, values, backward, run.evaluates);
+  if (vocabulary_) vocabulary_->give(values, action, made, backward);
+  if (backward) return;
   const StageRange& range = layout_.stages[action.stage];
-  messages_.give(action, outputs, values, false, run.evaluates);
   if (!range.runs_backward) stage_of(action).forget(layout_.slice_index(action));  // another stage runs it
-  if (VocabularyParts* parts = behind_last(action))
-    parts->give_hidden(action.microbatch, values[position_in(outputs, parts->tensors().hidden)]);
-  if (range.has_loss) note_loss(run, action, loss_share(run, action), values[position_in(outputs, graph_.loss)]);
+  if (range.has_loss) note_loss(run, action, loss_share(run, action), values[position_in(made, graph_.loss)]);
 }
 
 void Worker::copy(const Action& action) {
