@@ -5,10 +5,9 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
-#include <sstream>
 #include <string_view>
 
 #include "base/error.hpp"
@@ -88,14 +87,12 @@ std::string to_json(const Manifest& manifest) {
 Manifest read_manifest(const std::string& folder) {
   const fs::path path = fs::path(folder) / "manifest.json";
   if (!fs::is_directory(folder)) refuse(folder, "there is no such folder");
-  std::ifstream file(path, std::ios::binary);
-  if (!file) refuse(folder, "it has no manifest.json: it was never finished, or it is not a checkpoint");
-  std::ostringstream text;
-  text << file.rdbuf();
+  const std::optional<std::string> text = input_bytes(path);
+  if (!text) refuse(folder, "it has no manifest.json: it was never finished, or it is not a checkpoint");
   register_input(path);
   json root;
   try {
-    root = parse_json<json>(text.str(), "manifest.json");
+    root = parse_json<json>(*text, "manifest.json");
   } catch (const InputError& error) {
     const Diagnostic& fault = error.diagnostics().front();
     refuse(folder, fmt::format("{}:{}:{}: {}", fault.file, fault.line, fault.column, fault.message));

@@ -66,8 +66,6 @@ void check_finite(const Trainer& trainer, const std::string& what) {
   });
 }
 
-at::Tensor on_host(const at::Tensor& value) { return value.detach().to(at::kCPU).contiguous(); }
-
 // Joins tensors that are cut over neighbours, or that ZeRO 2 and 3 divide over a shard group. The first of these ranks does it,
 // tensor after tensor, on the host, because the GPU's memory may be full. It requests each part when it is about to write the
 // tensor, so that no part waits in its memory. A rank may write some tensors and hold parts of others, such as those of an
@@ -112,7 +110,7 @@ class ShardGather {
     std::vector<at::Tensor> parts;
     for (const PendingPtr& one : arriving) {
       if (one) one->wait(deadline_, kWhat);
-      parts.push_back(one ? std::move(one->value) : on_host(entry.value));
+      parts.push_back(one ? std::move(one->value) : entry.on_host());
     }
     for (const PendingPtr& one : asked) one->wait(deadline_, kWhat);
     return whole_of(*entry.parameter, parts);
@@ -132,7 +130,7 @@ class ShardGather {
       const PendingPtr question = transport_.receive({{1}, at::kBool, at::kCPU}, first, tag);
       question->wait(deadline_, kWhat);
       if (question->value.item<bool>())
-        transport_.send(on_host(entry->value), first, tag)->wait(deadline_, kWhat);
+        transport_.send(entry->on_host(), first, tag)->wait(deadline_, kWhat);
       else
         stopped_.insert(first);
     }

@@ -3,12 +3,11 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/files/input_registry.hpp"
 #include "base/input/json_input.hpp"
 #include "costmodel/workload/model_config.hpp"
 #include "costmodel/workload/models.hpp"
@@ -42,8 +41,7 @@ ordered_json json_of(const panpipe::Node& node) {
 // The scenario's `workload.config`, a file or a map.
 ordered_json given_config(const Scenario& scenario) {
   if (scenario.workload.config_file.empty()) return json_of(*scenario.document->find("workload")->find("config"));
-  std::ifstream file(scenario.workload.config_file, std::ios::binary);
-  return parse_json<ordered_json>(std::string(std::istreambuf_iterator<char>(file), {}), scenario.workload.config_file);
+  return parse_json<ordered_json>(input_bytes(scenario.workload.config_file).value_or(""), scenario.workload.config_file);
 }
 
 // GPT2Config and LlamaConfig of the built-in families.

@@ -8,9 +8,8 @@
 #include <array>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 
 #include "base/error.hpp"
@@ -45,10 +44,10 @@ bool is_of_positions(const std::string& name) {
 }
 
 json json_file(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw InputError(fmt::format("cannot read {}", path.string()));
+  const std::optional<std::string> text = input_bytes(path);
+  if (!text) throw InputError(fmt::format("cannot read {}", path.string()));
   register_input(path.string());
-  return parse_json<json>(std::string(std::istreambuf_iterator<char>(file), {}), path.string());
+  return parse_json<json>(*text, path.string());
 }
 
 // Parameters by root, with the names of those that are tied to each.

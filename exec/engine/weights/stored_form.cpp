@@ -105,25 +105,33 @@ at::Tensor in_other_order(const Shape& of_head, const at::Tensor& rows, bool to_
       parts.push_back(rows.narrow(0, at * heads, own * heads).unflatten(0, {heads, own}));
     at += own;
   }
-  return (to_matrices ? at::cat(parts, 0) : at::cat(parts, 1).flatten(0, 1)).contiguous();
+  return to_matrices ? at::cat(parts, 0) : at::cat(parts, 1).flatten(0, 1);
 }
 
 // (rows, ...) with `rotary` rows of each group reordered: pairs to halves, or back.
 at::Tensor reordered(const StoredForm& form, const at::Tensor& rows, bool to_halves) {
-  Shape grouped = rows.sizes().vec();
-  grouped[0] /= form.group;
-  grouped.insert(grouped.begin() + 1, form.group);
-  const at::Tensor groups = rows.reshape(grouped);
+  const at::Tensor groups = rows.unflatten(0, {-1, form.group});
   const at::Tensor turning = groups.narrow(1, form.turns_from, form.rotary);
   // Pairs as (half, 2), halves as (2, half): the one is the other transposed.
-  Shape pairs = turning.sizes().vec();
-  pairs[1] = to_halves ? form.rotary / 2 : 2;
-  pairs.insert(pairs.begin() + 2, to_halves ? 2 : form.rotary / 2);
-  const at::Tensor other = turning.reshape(pairs).transpose(1, 2).flatten(1, 2);
-  const std::int64_t behind = form.turns_from + form.rotary;
-  return at::cat({groups.narrow(1, 0, form.turns_from), other, groups.narrow(1, behind, form.group - behind)}, 1)
-      .flatten(0, 1)
-      .contiguous();
+  const std::int64_t half = form.rotary / 2, behind = form.turns_from + form.rotary;
+  const at::Tensor other = turning.unflatten(1, to_halves ? Shape{half, 2} : Shape{2, half}).transpose(1, 2).flatten(1, 2);
+  return at::cat({groups.narrow(1, 0, form.turns_from), other, groups.narrow(1, behind, form.group - behind)}, 1).flatten(0, 1);
+}
+
+// The elements of a parameter that is one tensor in files in our order, or back.
+at::Tensor turned(const StoredForm& form, const at::Tensor& tensor, bool to_ours) {
+  switch (form.layout) {
+    case StoredLayout::Transposed:
+      return tensor.t();
+    case StoredLayout::Interleaved:
+      return tensor.unflatten(-1, to_ours ? Shape{-1, 2} : Shape{2, -1}).transpose(-1, -2).flatten(-2);
+    case StoredLayout::ByHead:
+      return in_other_order(form.of_head, tensor, to_ours);
+    case StoredLayout::RotaryPairs:
+      return reordered(form, tensor, to_ours);
+    default:
+      return tensor;
+  }
 }
 
 }  // namespace
@@ -167,62 +175,21 @@ std::vector<StoredForm> stored_forms(const Tensor& parameter, const StoredModel&
 }
 
 at::Tensor whole_of_parts(const StoredForm& form, const std::vector<at::Tensor>& parts) {
-  switch (form.layout) {
-    case StoredLayout::Whole:
-      return parts[0];
-    case StoredLayout::Transposed:
-      return parts[0].t().contiguous();
-    case StoredLayout::Interleaved: {
-      const std::int64_t pairs = parts[0].size(-1) / 2;
-      Shape shape = parts[0].sizes().vec();
-      shape.back() = pairs;
-      shape.push_back(2);
-      return parts[0].reshape(shape).transpose(-1, -2).flatten(-2).contiguous();
-    }
-    case StoredLayout::GateUp: {
-      std::vector<at::Tensor> experts;
-      for (std::size_t k = 0; k + 1 < parts.size(); k += 2) experts.push_back(at::cat({parts[k], parts[k + 1]}));
-      return at::stack(experts);
-    }
-    case StoredLayout::Down:
-      return at::stack(parts);
-    case StoredLayout::Rows:
-      return at::cat(parts);
-    case StoredLayout::ByHead:
-      return in_other_order(form.of_head, parts[0], true);
-    case StoredLayout::RotaryPairs:
-      return reordered(form, parts[0], true);
-  }
-  return {};
+  if (form.layout == StoredLayout::Down) return at::stack(parts);
+  if (form.layout == StoredLayout::Rows) return at::cat(parts);
+  if (form.layout != StoredLayout::GateUp) return turned(form, parts[0], true).contiguous();
+  std::vector<at::Tensor> experts;
+  for (std::size_t k = 0; k + 1 < parts.size(); k += 2) experts.push_back(at::cat({parts[k], parts[k + 1]}));
+  return at::stack(experts);
 }
 
 at::Tensor part_of_whole(const StoredForm& form, const at::Tensor& whole, std::size_t k) {
   const auto index = static_cast<std::int64_t>(k);
-  switch (form.layout) {
-    case StoredLayout::Whole:
-      return whole.contiguous();
-    case StoredLayout::Transposed:
-      return whole.t().contiguous();
-    case StoredLayout::Interleaved: {
-      Shape shape = whole.sizes().vec();
-      shape.back() /= 2;
-      shape.insert(shape.end() - 1, 2);
-      return whole.reshape(shape).transpose(-1, -2).flatten(-2).contiguous();
-    }
-    case StoredLayout::GateUp: {
-      const std::int64_t width = whole.size(1) / 2;
-      return whole[index / 2].narrow(0, index % 2 * width, width).contiguous();
-    }
-    case StoredLayout::Down:
-      return whole[index].contiguous();
-    case StoredLayout::Rows:
-      return whole.chunk(static_cast<std::int64_t>(form.parts.size()))[k].contiguous();
-    case StoredLayout::ByHead:
-      return in_other_order(form.of_head, whole, false);
-    case StoredLayout::RotaryPairs:
-      return reordered(form, whole, false);
-  }
-  return {};
+  if (form.layout == StoredLayout::Down) return whole[index].contiguous();
+  if (form.layout == StoredLayout::Rows) return whole.chunk(std::ssize(form.parts))[k].contiguous();
+  if (form.layout != StoredLayout::GateUp) return turned(form, whole, false).contiguous();
+  const std::int64_t width = whole.size(1) / 2;
+  return whole[index / 2].narrow(0, index % 2 * width, width).contiguous();
 }
 
 }  // namespace panpipe::exec
