@@ -1,8 +1,6 @@
 #include "exec/engine/training/gradients.hpp"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/_foreach_add.h>
-#include <ATen/ops/_foreach_copy.h>
 #include <ATen/ops/_foreach_norm.h>
 #include <ATen/ops/_foreach_zero.h>
 #include <ATen/ops/empty.h>
@@ -205,30 +203,16 @@ void Gradients::make_buckets(const RankGroups& groups, std::int64_t bucket_bytes
   }
 }
 
-// In the order in which autograd comes by. A set is as large as pays: what a kernel moves in the time that launching it takes is
-// about this much (5 us at 1 TB/s). Larger gradients are added one by one.
+// In the order in which autograd comes by.
 void Gradients::make_sets() {
-  constexpr std::int64_t kMost = (std::int64_t{4} << 20) / 4;  // elements
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < slots_.size() && weight_slots_ == nullptr; ++i)
-    if (slots_[i].wide && !slots_[i].value.device().is_cpu() && slots_[i].value.numel() <= kMost) order.push_back(i);
-  if (order.empty()) return;
+    if (slots_[i].wide && !slots_[i].value.device().is_cpu() && slots_[i].value.numel() <= GradientSets::kMost)
+      order.push_back(i);
   std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
     return std::tuple(slots_[a].stage, -roots_[a]) < std::tuple(slots_[b].stage, -roots_[b]);
   });
-  const at::Tensor room = at::empty({kMost}, slots_[order.front()].gradient.options());
-  std::int64_t used = 0;
-  int set = 0;
-  for (const std::size_t i : order) {
-    Slot& slot = slots_[i];
-    if (used + slot.value.numel() > kMost) {
-      used = 0;
-      ++set;
-    }
-    slot.set = set;
-    slot.in_float = room.narrow(0, used, slot.value.numel()).view(slot.value.sizes());
-    used += slot.value.numel();
-  }
+  for (const std::size_t i : order) sets_.add(i, slots_[i].gradient);
 }
 
 void Gradients::begin_step() {
@@ -260,7 +244,7 @@ void Gradients::before_action(std::size_t index, bool evaluates) {
 void Gradients::after_action(std::size_t index, bool evaluates) {
   if (evaluates) return;
   if (sharded_ != nullptr) return sharded_->after_action(plan_.schedule.order[place_.position][index]);
-  add_arrived();
+  sets_.flush();
   for (const std::size_t i : arms_[index])
     if (!slots_[i].ready) make_ready(i);  // no gradient came
 }
@@ -272,30 +256,10 @@ void Gradients::accumulated(std::size_t i) {
   if (weight_slots_ != nullptr)
     return weight_slots_->add_gradient(roots_[i], std::exchange(slot.value.mutable_grad(), at::Tensor()));
   if (slot.wide) {
-    at::Tensor arrived = std::exchange(slot.value.mutable_grad(), at::Tensor());
-    if (slot.set < 0) {
-      slot.gradient.add_(arrived);
-    } else {
-      if (slot.arrived.defined() || (!arrived_.empty() && slots_[arrived_.front()].set != slot.set)) add_arrived();
-      slot.arrived = std::move(arrived);
-      arrived_.push_back(i);
-    }
+    const at::Tensor arrived = std::exchange(slot.value.mutable_grad(), at::Tensor());
+    if (!sets_.arrive(i, arrived)) slot.gradient.add_(arrived);
   }
   if (slot.armed && slot.once && !slot.ready) make_ready(i);
-}
-
-// LibTorch adds lists in one launch where both are of one type, and converts them in one.
-void Gradients::add_arrived() {
-  if (arrived_.empty()) return;
-  const at::NoGradGuard no_graph;
-  std::vector<at::Tensor> sums, in_float, arrived;
-  for (const std::size_t i : std::exchange(arrived_, {})) {
-    sums.push_back(slots_[i].gradient);
-    in_float.push_back(slots_[i].in_float);
-    arrived.push_back(std::exchange(slots_[i].arrived, at::Tensor()));
-  }
-  at::_foreach_copy_(in_float, arrived);
-  at::_foreach_add_(sums, in_float);
 }
 
 void Gradients::make_ready(std::size_t i) {
@@ -319,7 +283,7 @@ void Gradients::make_ready(std::size_t i) {
 }
 
 void Gradients::start(Bucket& bucket) {
-  add_arrived();
+  sets_.flush();
   bucket.started = {Clock::now(), DeviceMark::on(bucket.flat.device())};
   bucket.pending = transport_.all_reduce(bucket.flat, bucket.group);
 }
@@ -327,7 +291,7 @@ void Gradients::start(Bucket& bucket) {
 void Gradients::finish(SpanLog& spans) {
   if (sharded_ != nullptr) return sharded_->finish();
   if (weight_slots_ != nullptr) weight_slots_->finish(transport_, deadline_);
-  add_arrived();
+  sets_.flush();
   for (std::size_t i = 0; i < slots_.size(); ++i)
     if (!slots_[i].ready) make_ready(i);
   while (next_bucket_ < buckets_.size()) start(buckets_[next_bucket_++]);

@@ -20,6 +20,7 @@
 #include "exec/engine/rank_groups.hpp"
 #include "exec/engine/stage_layout.hpp"
 #include "exec/engine/training/gradient_hooks.hpp"
+#include "exec/engine/training/gradient_sets.hpp"
 #include "exec/engine/transport/transport.hpp"
 
 namespace panpipe::exec {
@@ -73,9 +74,6 @@ class Gradients : public AroundActions {
     bool ready = false;
     bool late = false;  // summed over ranks other than replicas, which are at different points of the step
     bool once = true;   // read by one operator, so its last backward adds everything at once
-    // On a GPU, to save launches: wide slots of the same set are added together, after a conversion to fp32.
-    int set = -1;
-    at::Tensor arrived, in_float;
     int bucket = -1;
     int stage = -1;               // of that last backward
     std::size_t last_action = 0;  // its index
@@ -97,7 +95,6 @@ class Gradients : public AroundActions {
   void make_buckets(const RankGroups& groups, std::int64_t bucket_bytes);
   void make_sets();
   void accumulated(std::size_t slot);
-  void add_arrived();
   void make_ready(std::size_t slot);
   void start(Bucket& bucket);
 
@@ -117,7 +114,7 @@ class Gradients : public AroundActions {
   std::vector<Bucket> buckets_;                 // in starting order
   std::size_t next_bucket_ = 0;
   GradientHooks hooks_;
-  std::vector<std::size_t> arrived_;  // slots of one set whose `arrived` is not yet added
+  GradientSets sets_;
 };
 
 }  // namespace panpipe::exec

@@ -55,7 +55,8 @@ ShardedParameters::ShardedParameters(const OperatorGraph& graph, const Plan& pla
   for (const auto& [number, group] : own.groups) {
     groups_[number] = {group.stage, group.flats, group.reports, 0};
     for (const std::size_t flat : group.flats)
-      for (const FlatParameters::Entry& entry : own.flats[flat].entries) groups_of_[entry.root].push_back(number);
+      for (const FlatParameters::Entry& entry : own.flats[flat].entries)
+        pieces_.try_emplace(entry.root, Piece{.flat = flat, .entry = entry, .group = number});
   }
   make_own_groups(graph, plan, layout);
 }
@@ -92,11 +93,11 @@ void ShardedParameters::make_own_groups(const OperatorGraph& graph, const Plan& 
 
 bool ShardedParameters::place(int root, at::Tensor& value, at::Tensor& master) {
   const at::NoGradGuard no_graph;
-  FlatParameters::Entry entry;
-  const FlatParameters* found = shards_.flat_of(place_.position, root, &entry);
-  if (found == nullptr) return false;  // frozen, under ZeRO 2
-  const auto index = static_cast<std::size_t>(found - shards_.positions[place_.position].flats.data());
-  Flat& flat = flats_[index];
+  const auto found = pieces_.find(root);
+  if (found == pieces_.end()) return false;  // frozen, under ZeRO 2
+  Piece& piece = found->second;
+  const FlatParameters::Entry& entry = piece.entry;
+  Flat& flat = flats_[piece.flat];
   const std::int64_t part = flat.layout->part;
   if (!flat.whole.defined()) {
     flat.whole = at::zeros({part * members_}, value.options());
@@ -104,9 +105,6 @@ bool ShardedParameters::place(int root, at::Tensor& value, at::Tensor& master) {
     flat.master = value.scalar_type() == master.scalar_type() ? flat.own : at::zeros({part}, master.options());
     if (flat.layout->trained) flat.sum = at::zeros({part}, master.options());
   }
-  Piece& piece = pieces_[root];
-  piece.flat = index;
-  piece.entry = entry;
   const std::int64_t begin = static_cast<std::int64_t>(member_) * part;
   piece.first = std::clamp<std::int64_t>(begin - entry.first, 0, entry.elements);
   piece.elements = std::clamp<std::int64_t>(begin + part - entry.first, 0, entry.elements) - piece.first;
@@ -213,8 +211,8 @@ void ShardedParameters::move_waits_to(std::vector<SpanLog::Interval>& waits) {
 // Autograd made the gradient of a parameter in one operator's backward.
 void ShardedParameters::accumulated(int root, const at::Tensor& value) {
   const at::NoGradGuard no_graph;
-  const auto& [index, entry, first, elements, gradient] = pieces_.at(root);
-  Flat& flat = flats_[index];
+  const Piece& piece = pieces_.at(root);
+  Flat& flat = flats_[piece.flat];
   const at::Tensor made = std::exchange(value.mutable_grad(), at::Tensor());
   if (!flat.arrived.defined()) {
     // Where nothing follows on a reduction, ranks need not finish it at the same point.
@@ -222,9 +220,9 @@ void ShardedParameters::accumulated(int root, const at::Tensor& value) {
     flat.arrived = at::zeros({flat.layout->part * members_}, flat.sum.options());
     for (const FlatParameters::Entry& each : flat.layout->entries) flat.missing.insert(each.root);
   }
-  flat.arrived.narrow(0, entry.first, entry.elements).view(value.sizes()).add_(made);
+  flat.arrived.narrow(0, piece.entry.first, piece.entry.elements).view(value.sizes()).add_(made);
   flat.missing.erase(root);
-  if (!gathers()) reduce(groups_.at(groups_of_.at(root).front()), false);
+  if (!gathers()) reduce(groups_.at(piece.group), false);
 }
 
 // Posts what is complete, in the same order on all ranks; `all`: what is not, too. Autograd's hooks call it without `all`: where

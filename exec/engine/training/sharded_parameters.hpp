@@ -86,9 +86,10 @@ class ShardedParameters : public ParameterGate, public ParameterPlacement {
   };
   struct Piece {
     std::size_t flat = 0;
-    FlatParameters::Entry entry;
+    FlatParameters::Entry entry{};
+    int group = 0;                         // the first that has it
     std::int64_t first = 0, elements = 0;  // of the parameter
-    at::Tensor gradient;
+    at::Tensor gradient{};
   };
   // Exchanges that are recorded as one.
   struct RecordedExchange {
@@ -139,9 +140,8 @@ class ShardedParameters : public ParameterGate, public ParameterPlacement {
   std::optional<panpipe::exec::Group> holders_;  // of this rank's part; nullopt if it is the only one
   std::vector<LateSum> late_;
   std::vector<Flat> flats_;
-  std::map<int, Group> groups_;                // by number
-  std::map<int, Piece> pieces_;                // by root
-  std::map<int, std::vector<int>> groups_of_;  // by root
+  std::map<int, Group> groups_;  // by number
+  std::map<int, Piece> pieces_;  // by root
   GradientHooks hooks_;
   std::deque<Reduction> reductions_;
   std::map<Passes, std::vector<int>> courses_;  // the opened groups, in order
