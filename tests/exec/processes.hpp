@@ -42,6 +42,12 @@ Started start_panpipe(const std::string& arguments, const std::map<std::string, 
 // A model that trains in milliseconds, pipelined over two ranks by gpipe with three microbatches.
 std::string small_scenario();
 
+// It, run with a deadline of 2 s. The two processes load LibTorch, on a machine that may be busy with other tests.
+inline std::string small_run(const std::string& options) {
+  return "run " + small_scenario() + " --deadline 2 --no-progress --threads 1 " + options;
+}
+constexpr std::chrono::seconds kStart{20};
+
 class Listener {
  public:
   Listener();
