@@ -5,7 +5,7 @@
 
 #include "costmodel/workload/builder.hpp"
 #include "costmodel/workload/models.hpp"
-#include "costmodel/workload/transformer.hpp"
+#include "costmodel/workload/transformer_names.hpp"
 
 namespace panpipe {
 namespace {
@@ -16,10 +16,9 @@ constexpr int kJoined = 4;  // patches in one token of the language model
 // A ViT's layers under names of their own.
 const TransformerTraits& encoder_traits() {
   static const TransformerTraits traits = [] {
-    static ModuleNames names = *family_traits().vit.names;
-    names.layer = "visual.blocks.";
+    static constexpr ModuleNames kNames = with(kVitNames, "layer=visual.blocks.");
     TransformerTraits made = family_traits().vit;
-    made.names = &names;
+    made.names = &kNames;
     return made;
   }();
   return traits;

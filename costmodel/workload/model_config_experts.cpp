@@ -1,7 +1,6 @@
 // Classes with experts up to GPT-OSS.
 #include <algorithm>
 
-#include "costmodel/workload/bounds.hpp"
 #include "costmodel/workload/model_config_classes.hpp"
 
 namespace panpipe {

@@ -76,24 +76,32 @@ int read_step_rank(ConfigReader& r, const ModelDimensions& d, const char* key) {
   return rank == nullptr || rank->text == "auto" ? own : bounded(r.integer("", {key}, 1, own));
 }
 
+struct ScanKeys {
+  const char *expand, *state, *kernel, *rank, *convolution_bias, *bias;
+};
+
 // Each channel is a head of one feature.
-void read_scan(LinearMixer& l, int channels, int state, int kernel) {
-  l.heads = channels, l.features = 1;
-  l.key_heads = 1, l.key_features = bounded(state);
-  l.kernel = bounded(kernel);
+void read_scan(ConfigReader& r, ModelDimensions& d, const ScanKeys& keys) {
+  LinearMixer& l = d.traits.linear;
+  const int expand = r.dimension("linear_expand", {keys.expand}, 1, 2);
+  l.heads = std::min(expand, 64) * std::min(d.hidden, 1 << 18), l.features = 1;
+  l.key_heads = 1, l.key_features = bounded(r.dimension("linear_state", {keys.state}, 1, 16));
+  l.kernel = bounded(r.integer("", {keys.kernel}, 1, 4));
+  l.gate_rank = read_step_rank(r, d, keys.rank);
+  l.convolution_bias = r.flag({keys.convolution_bias}, true);
+  l.bias = r.flag({keys.bias}, false);
+}
+
+// No layer has anything else.
+void mix_alone(ModelDimensions& d) {
+  d.traits.mixers.assign(d.layers, Mixer::Linear);
+  d.traits.without_mlp.assign(d.layers, true);
 }
 
 void mamba(ConfigReader& r, ModelDimensions& d) {
-  LinearMixer& l = d.traits.linear;
-  const int expand = r.dimension("linear_expand", {"expand"}, 1, 2);
-  read_scan(l, std::min(expand, 64) * std::min(d.hidden, 1 << 18), r.dimension("linear_state", {"state_size"}, 1, 16),
-            r.integer("", {"conv_kernel"}, 1, 4));
-  l.gate_rank = read_step_rank(r, d, "time_step_rank");
-  l.convolution_bias = r.flag({"use_conv_bias"}, true);
-  l.bias = r.flag({"use_bias"}, false);
-  l.norm = false;
-  d.traits.mixers.assign(d.layers, Mixer::Linear);
-  d.traits.without_mlp.assign(d.layers, true);
+  read_scan(r, d, {"expand", "state_size", "conv_kernel", "time_step_rank", "use_conv_bias", "use_bias"});
+  d.traits.linear.norm = false;
+  mix_alone(d);
 }
 
 void falcon_mamba(ConfigReader& r, ModelDimensions& d) {
@@ -111,13 +119,7 @@ std::vector<bool> read_period(ConfigReader& r, int layers, const char* period, i
 }
 
 void jamba(ConfigReader& r, ModelDimensions& d) {
-  LinearMixer& l = d.traits.linear;
-  const int expand = r.dimension("linear_expand", {"mamba_expand"}, 1, 2);
-  read_scan(l, std::min(expand, 64) * std::min(d.hidden, 1 << 18), r.dimension("linear_state", {"mamba_d_state"}, 1, 16),
-            r.integer("", {"mamba_d_conv"}, 1, 4));
-  l.gate_rank = read_step_rank(r, d, "mamba_dt_rank");
-  l.convolution_bias = r.flag({"mamba_conv_bias"}, true);
-  l.bias = r.flag({"mamba_proj_bias"}, false);
+  read_scan(r, d, {"mamba_expand", "mamba_d_state", "mamba_d_conv", "mamba_dt_rank", "mamba_conv_bias", "mamba_proj_bias"});
   d.traits.mixers = mixers_of(inverted(read_period(r, d.layers, "attn_layer_period", 8, "attn_layer_offset", 4)));
   std::vector<bool> layers = read_period(r, d.layers, "expert_layer_period", 2, "expert_layer_offset", 1);
   if (const Node* count = r.find({"num_experts"}); count != nullptr && count->text == "1") {  // Jamba 2 3B: MLPs alone
@@ -212,8 +214,7 @@ void mamba2(ConfigReader& r, ModelDimensions& d) {
   l.convolution_bias = r.flag({"use_conv_bias"}, true);
   l.bias = r.flag({"use_bias"}, false);
   read_step_limits(r, l);
-  d.traits.mixers.assign(d.layers, Mixer::Linear);
-  d.traits.without_mlp.assign(d.layers, true);
+  mix_alone(d);
 }
 
 // Nemotron-H and Nemotron 3: a layer is one of four kinds. "M-E*" or a list of words.

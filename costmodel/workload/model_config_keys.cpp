@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
-#include <sstream>
 #include <string_view>
 #include <utility>
 
 #include "base/input/null_value.hpp"
+#include "base/text/characters.hpp"
 #include "base/text/quantity_text.hpp"
 
 namespace panpipe {
@@ -182,13 +181,8 @@ constexpr KeyRow kRows[] = {
     {"", "use_sliding_window", "false", ""},
 };
 
-std::vector<std::string> words_in(std::string_view words) {
-  std::istringstream stream{std::string(words)};
-  return {std::istream_iterator<std::string>(stream), {}};
-}
-
 bool is_listed(std::string_view words, const std::string& word) {
-  const std::vector<std::string> all = words_in(words);
+  const std::vector<std::string> all = split_text(words, ' ');
   return std::find(all.begin(), all.end(), word) != all.end();
 }
 
@@ -216,7 +210,7 @@ UnusedKey unused_key(const std::string& type, const std::string& key, const Node
     return {KeyEffect::None, ""};
   for (const KeyRow& row : kRows)
     if (is_listed(row.keys, key) && concerns(row, type)) {
-      if (row.neutral.empty() || is_neutral(value, words_in(row.neutral))) return {KeyEffect::None, ""};
+      if (row.neutral.empty() || is_neutral(value, split_text(row.neutral, ' '))) return {KeyEffect::None, ""};
       if (row.what.empty()) break;
       return {KeyEffect::Changes, std::string(row.what)};
     }
@@ -227,7 +221,7 @@ std::vector<std::string> unused_keys_of(const std::string& type) {
   std::vector<std::string> keys(kHarmlessKeys.begin(), kHarmlessKeys.end());
   for (const KeyRow& row : kRows)
     if (concerns(row, type))
-      for (std::string& key : words_in(row.keys)) keys.push_back(std::move(key));
+      for (std::string& key : split_text(row.keys, ' ')) keys.push_back(std::move(key));
   return keys;
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "costmodel/workload/bounds.hpp"
+#include "costmodel/workload/transformer_names.hpp"
 
 namespace panpipe {
 namespace {
@@ -23,11 +24,10 @@ TransformerTraits traits_of(const ModuleNames& names, NormKind norm, bool rotary
 }
 
 // Widths that nearly every tower has.
-void read_layers(ConfigReader& v, VisionTower& tower, const ModelDimensions& own, ConfigKeys layers, ConfigKeys heads) {
+void read_layers(ConfigReader& v, VisionTower& tower, const TransformerTraits& traits, const ModelDimensions& own,
+                 const ConfigKeys& layers, const ConfigKeys& heads) {
   ModelDimensions& d = tower.layers;
-  TransformerTraits traits = std::move(d.traits);
-  d = {};
-  d.traits = std::move(traits);
+  d.traits = traits;
   d.layers = std::min(v.dimension("vision_layers", layers, 1, own.layers), kMostLayers);
   d.hidden = std::min(v.dimension("vision_hidden", {"hidden_size"}, 1, own.hidden), kMostHidden);
   d.heads = v.dimension("vision_heads", heads, 1, own.heads);
@@ -47,19 +47,6 @@ Activation quick_gelu_too(ConfigReader& v, Activation fallback) {
 Projector::Product product(std::string name, int features, bool bias) { return {std::move(name), features, bias}; }
 
 // --- Qwen's towers: patches of two frames, neighbouring patches of 2 x 2 to a token
-ModuleNames qwen_names(std::string_view gate, std::string_view up, std::string_view down) {
-  return {.layer = "model.visual.blocks.",
-          .attention_norm = ".norm1",
-          .mlp_norm = ".norm2",
-          .core = ".attn",
-          .fused = ".attn.qkv",
-          .output = ".attn.proj",
-          .gate = gate,
-          .up = up,
-          .activation = ".mlp.act",
-          .down = down};
-}
-
 void read_patches_in_time(ConfigReader& v, VisionTower& tower, int side, bool bias) {
   const int frames = std::min(v.integer("", {"temporal_patch_size"}, 1, 2), 64);
   const int colours = std::min(v.integer("", {"in_channels", "in_chans", "num_channels"}, 1, 3), 64);
@@ -80,8 +67,7 @@ void fuse_projections(TransformerTraits& t, bool query_bias, bool output_bias, b
 }
 
 void qwen2_vl(ConfigReader&, ConfigReader& v, int /*hidden*/, VisionTower& tower) {
-  static const ModuleNames names = qwen_names({}, ".mlp.fc1", ".mlp.fc2");
-  TransformerTraits t = traits_of(names, NormKind::Layer, true, false, quick_gelu_too(v, Activation::Silu));
+  TransformerTraits t = traits_of(kQwen2Tower, NormKind::Layer, true, false, quick_gelu_too(v, Activation::Silu));
   fuse_projections(t, true, true, true);
   tower.layers.traits = t;
   ModelDimensions& d = tower.layers;
@@ -97,12 +83,10 @@ void qwen2_vl(ConfigReader&, ConfigReader& v, int /*hidden*/, VisionTower& tower
 }
 
 void qwen2_5_vl(ConfigReader&, ConfigReader& v, int /*hidden*/, VisionTower& tower) {
-  static const ModuleNames names = qwen_names(".mlp.gate_proj", ".mlp.up_proj", ".mlp.down_proj");
-  TransformerTraits t = traits_of(names, NormKind::Rms, true, true, v.activation({"hidden_act"}, Activation::Silu));
+  TransformerTraits t = traits_of(kGatedTower, NormKind::Rms, true, true, v.activation({"hidden_act"}, Activation::Silu));
   t.epsilon = 1e-6;
   fuse_projections(t, true, true, true);
-  tower.layers.traits = t;
-  read_layers(v, tower, {.layers = 32, .hidden = 3584, .heads = 16, .ffn = 3420}, {"depth"}, {"num_heads"});
+  read_layers(v, tower, t, {.layers = 32, .hidden = 3584, .heads = 16, .ffn = 3420}, {"depth"}, {"num_heads"});
   const int side = v.integer("patch", {"patch_size"}, 1, 14);
   read_patches_in_time(v, tower, side, false);
   const int wide = read_joined(v, tower, {"spatial_merge_size"}) * tower.layers.hidden;
@@ -121,11 +105,9 @@ void qwen2_5_vl(ConfigReader&, ConfigReader& v, int /*hidden*/, VisionTower& tow
 
 // Qwen 3 VL, and without results of earlier layers Qwen 3.5.
 void qwen3_vl(ConfigReader&, ConfigReader& v, int /*hidden*/, VisionTower& tower) {
-  static const ModuleNames names = qwen_names({}, ".mlp.linear_fc1", ".mlp.linear_fc2");
-  TransformerTraits t = traits_of(names, NormKind::Layer, true, false, v.activation({"hidden_act"}, Activation::GeluTanh));
+  TransformerTraits t = traits_of(kQwen3Tower, NormKind::Layer, true, false, v.activation({"hidden_act"}, Activation::GeluTanh));
   fuse_projections(t, true, true, true);
-  tower.layers.traits = t;
-  read_layers(v, tower, {.layers = 27, .hidden = 1152, .heads = 16, .ffn = 4304}, {"depth"}, {"num_heads"});
+  read_layers(v, tower, t, {.layers = 27, .hidden = 1152, .heads = 16, .ffn = 4304}, {"depth"}, {"num_heads"});
   read_patches_in_time(v, tower, v.integer("patch", {"patch_size"}, 1, 16), true);
   tower.positions = "model.visual.pos_embed.weight";
   tower.position_rows = v.dimension("vision_positions", {"num_position_embeddings"}, 1, 2304);
@@ -152,12 +134,10 @@ void qwen3_vl_deep(ConfigReader& r, ConfigReader& v, int hidden, VisionTower& to
 
 // --- GLM 4.1V and 4.5V: patches are joined by a product of each four
 void glm4v(ConfigReader&, ConfigReader& v, int /*hidden*/, VisionTower& tower) {
-  static const ModuleNames names = qwen_names(".mlp.gate_proj", ".mlp.up_proj", ".mlp.down_proj");
-  TransformerTraits t = traits_of(names, NormKind::Rms, true, true, v.activation({"hidden_act"}, Activation::Silu));
+  TransformerTraits t = traits_of(kGatedTower, NormKind::Rms, true, true, v.activation({"hidden_act"}, Activation::Silu));
   t.epsilon = v.number({"rms_norm_eps"}, 1e-5);
   fuse_projections(t, v.flag({"attention_bias"}, false), false, false);
-  tower.layers.traits = t;
-  read_layers(v, tower, {.layers = 24, .hidden = 1536, .heads = 12, .ffn = 13696}, {"depth"}, {"num_heads"});
+  read_layers(v, tower, t, {.layers = 24, .hidden = 1536, .heads = 12, .ffn = 13696}, {"depth"}, {"num_heads"});
   const int out = v.dimension("vision_out", {"out_hidden_size"}, 1, 4096), wide = tower.layers.ffn;
   tower.layers.ffn = out;  // of the layers; the file's is the projector's
   const int side = v.integer("patch", {"patch_size"}, 1, 14), grid = v.integer("", {"image_size"}, 1, 336) / std::max(side, 1);
@@ -172,21 +152,6 @@ void glm4v(ConfigReader&, ConfigReader& v, int /*hidden*/, VisionTower& tower) {
 }
 
 // --- Towers of separate projections, a patch of one frame
-ModuleNames separate_names(std::string_view layer, std::string_view attention, std::string_view output, std::string_view first,
-                           std::string_view second, std::string_view query, std::string_view key, std::string_view value) {
-  return {.layer = layer,
-          .attention_norm = first,
-          .mlp_norm = second,
-          .core = attention,
-          .query = query,
-          .key = key,
-          .value = value,
-          .output = output,
-          .up = ".mlp.fc1",
-          .activation = ".mlp.activation_fn",
-          .down = ".mlp.fc2"};
-}
-
 // Its side.
 int read_patches(ConfigReader& v, VisionTower& tower, int own, std::string name, bool bias) {
   const int side = std::min(v.integer("patch", {"patch_size"}, 1, own), 1 << 10);
@@ -202,14 +167,11 @@ int grid_of(ConfigReader& v, int side, int own) {
 
 // SigLIP, as Gemma 3 and PaliGemma have it.
 int siglip(ConfigReader& v, VisionTower& tower, const ModelDimensions& own) {
-  static const ModuleNames names =
-      separate_names("model.vision_tower.encoder.layers.", ".self_attn", ".self_attn.out_proj", ".layer_norm1", ".layer_norm2",
-                     ".self_attn.q_proj", ".self_attn.k_proj", ".self_attn.v_proj");
-  TransformerTraits t = traits_of(names, NormKind::Layer, false, false, v.activation({"hidden_act"}, Activation::GeluTanh));
+  TransformerTraits t =
+      traits_of(kSiglipTower, NormKind::Layer, false, false, v.activation({"hidden_act"}, Activation::GeluTanh));
   t.epsilon = v.number({"layer_norm_eps"}, 1e-6);
   t.query_bias = t.output_bias = t.mlp_bias = true;
-  tower.layers.traits = t;
-  read_layers(v, tower, own, {"num_hidden_layers"}, {"num_attention_heads"});
+  read_layers(v, tower, t, own, {"num_hidden_layers"}, {"num_attention_heads"});
   const int side = read_patches(v, tower, own.patch, "model.vision_tower.embeddings.patch_embedding", true);
   const int grid = grid_of(v, side, 224);
   tower.positions = "model.vision_tower.embeddings.position_embedding.weight";
@@ -241,14 +203,11 @@ void paligemma(ConfigReader&, ConfigReader& v, int hidden, VisionTower& tower) {
 }
 
 void llama4(ConfigReader& r, ConfigReader& v, int hidden, VisionTower& tower) {
-  static const ModuleNames names =
-      separate_names("vision_model.model.layers.", ".self_attn", ".self_attn.o_proj", ".input_layernorm",
-                     ".post_attention_layernorm", ".self_attn.q_proj", ".self_attn.k_proj", ".self_attn.v_proj");
-  TransformerTraits t = traits_of(names, NormKind::Layer, true, false, v.activation({"hidden_act"}, Activation::Gelu));
+  TransformerTraits t = traits_of(kLlama4Tower, NormKind::Layer, true, false, v.activation({"hidden_act"}, Activation::Gelu));
   t.epsilon = v.number({"norm_eps"}, 1e-5);
   t.query_bias = t.output_bias = t.mlp_bias = true;
-  tower.layers.traits = t;
-  read_layers(v, tower, {.layers = 34, .hidden = 768, .heads = 16, .ffn = 5632}, {"num_hidden_layers"}, {"num_attention_heads"});
+  read_layers(v, tower, t, {.layers = 34, .hidden = 768, .heads = 16, .ffn = 5632}, {"num_hidden_layers"},
+              {"num_attention_heads"});
   const int side = read_patches(v, tower, 14, "vision_model.patch_embedding.linear", false), grid = grid_of(v, side, 448);
   tower.class_token = "vision_model.class_embedding";
   tower.positions = "vision_model.positional_embedding_vlm";
@@ -275,14 +234,8 @@ void llama4(ConfigReader& r, ConfigReader& v, int hidden, VisionTower& tower) {
 
 // Pixtral's tower and Mistral's projector.
 void mistral3(ConfigReader& r, ConfigReader& v, int hidden, VisionTower& tower) {
-  static const ModuleNames names = [] {
-    ModuleNames n = separate_names("model.vision_tower.transformer.layers.", ".attention", ".attention.o_proj", ".attention_norm",
-                                   ".ffn_norm", ".attention.q_proj", ".attention.k_proj", ".attention.v_proj");
-    n.gate = ".feed_forward.gate_proj", n.up = ".feed_forward.up_proj", n.down = ".feed_forward.down_proj";
-    return n;
-  }();
-  tower.layers.traits = traits_of(names, NormKind::Rms, true, true, v.activation({"hidden_act"}, Activation::Gelu));
-  read_layers(v, tower, {.layers = 24, .hidden = 1024, .heads = 16, .ffn = 4096}, {"num_hidden_layers"}, {"num_attention_heads"});
+  read_layers(v, tower, traits_of(kPixtralTower, NormKind::Rms, true, true, v.activation({"hidden_act"}, Activation::Gelu)),
+              {.layers = 24, .hidden = 1024, .heads = 16, .ffn = 4096}, {"num_hidden_layers"}, {"num_attention_heads"});
   tower.layers.head_size = v.integer("", {"head_dim"}, 1, tower.layers.hidden / std::max(1, tower.layers.heads));
   read_patches(v, tower, 16, "model.vision_tower.patch_conv", false);
   tower.norm_before = "model.vision_tower.ln_pre";
@@ -296,18 +249,15 @@ void mistral3(ConfigReader& r, ConfigReader& v, int hidden, VisionTower& tower) 
 }
 
 void internvl(ConfigReader& r, ConfigReader& v, int hidden, VisionTower& tower) {
-  static const ModuleNames names =
-      separate_names("model.vision_tower.encoder.layer.", ".attention", ".attention.projection_layer", ".layernorm_before",
-                     ".layernorm_after", ".attention.q_proj", ".attention.k_proj", ".attention.v_proj");
   const bool rms = v.text({"norm_type"}, "layer_norm") == "rms_norm";
-  TransformerTraits t =
-      traits_of(names, rms ? NormKind::Rms : NormKind::Layer, false, false, v.activation({"hidden_act"}, Activation::Gelu));
+  TransformerTraits t = traits_of(kInternTower, rms ? NormKind::Rms : NormKind::Layer, false, false,
+                                  v.activation({"hidden_act"}, Activation::Gelu));
   t.epsilon = v.number({"layer_norm_eps"}, 1e-6);
   t.query_bias = v.flag({"attention_bias"}, false);
   t.output_bias = t.mlp_bias = true;
   t.layer_scale = true;
-  tower.layers.traits = t;
-  read_layers(v, tower, {.layers = 24, .hidden = 1024, .heads = 16, .ffn = 4096}, {"num_hidden_layers"}, {"num_attention_heads"});
+  read_layers(v, tower, t, {.layers = 24, .hidden = 1024, .heads = 16, .ffn = 4096}, {"num_hidden_layers"},
+              {"num_attention_heads"});
   if (v.flag({"use_qk_norm"}, false)) v.error(v.find({"use_qk_norm"}), "norms of queries and keys of this tower are not known");
   const int side = read_patches(v, tower, 14, "model.vision_tower.embeddings.patch_embeddings.projection", true);
   const int grid = grid_of(v, side, 448);
@@ -327,12 +277,10 @@ void internvl(ConfigReader& r, ConfigReader& v, int hidden, VisionTower& tower) 
 
 // Kimi K2.5's MoonViT.
 void kimi(ConfigReader&, ConfigReader& v, int hidden, VisionTower& tower) {
-  static const ModuleNames names = separate_names("model.vision_tower.layers.", ".attn", ".attn.proj", ".norm1", ".norm2",
-                                                  ".attn.q_proj", ".attn.k_proj", ".attn.v_proj");
-  TransformerTraits t = traits_of(names, NormKind::Layer, true, false, v.activation({"hidden_act"}, Activation::GeluTanh));
+  TransformerTraits t = traits_of(kMoonTower, NormKind::Layer, true, false, v.activation({"hidden_act"}, Activation::GeluTanh));
   t.query_bias = t.output_bias = t.mlp_bias = true;
-  tower.layers.traits = t;
-  read_layers(v, tower, {.layers = 27, .hidden = 1152, .heads = 16, .ffn = 4304}, {"num_hidden_layers"}, {"num_attention_heads"});
+  read_layers(v, tower, t, {.layers = 27, .hidden = 1152, .heads = 16, .ffn = 4304}, {"num_hidden_layers"},
+              {"num_attention_heads"});
   read_patches(v, tower, 14, "model.vision_tower.patch_embed.proj", true);
   tower.positions = "model.vision_tower.patch_embed.pos_emb.position_embeddings";
   tower.position_rows =

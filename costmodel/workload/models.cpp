@@ -38,46 +38,18 @@ const ModelFamily kMllm = {"mllm",
                            nullptr,
                            build_mllm};
 
-D gpt2(int layers, int hidden, int heads) {
-  return {.layers = layers,
-          .hidden = hidden,
-          .heads = heads,
-          .vocabulary = 50257,
-          .sequence = 1024,
-          .positions = 1024,
-          .tied_embedding = true};
+// With learned positions, and a head that has the embedding's weights.
+D learned(int layers, int hidden, int heads, int vocabulary, int tokens) {
+  D d{layers, hidden, heads, 0, 0, vocabulary, tokens};
+  d.positions = tokens;
+  d.tied_embedding = true;
+  return d;
 }
-
+D gpt2(int layers, int hidden, int heads) { return learned(layers, hidden, heads, 50257, 1024); }
 // Megatron trains GPT-3's sizes with GPT-2's 50257 tokens padded to 51200 and 2048 positions.
-D gpt3(int layers, int hidden, int heads) {
-  return {.layers = layers,
-          .hidden = hidden,
-          .heads = heads,
-          .vocabulary = 51200,
-          .sequence = 2048,
-          .positions = 2048,
-          .tied_embedding = true};
-}
-
-D llama2(int layers, int hidden, int heads, int kv_heads, int ffn) {
-  return {.layers = layers,
-          .hidden = hidden,
-          .heads = heads,
-          .kv_heads = kv_heads,
-          .ffn = ffn,
-          .vocabulary = 32000,
-          .sequence = 4096};
-}
-
-D bert(int layers, int hidden, int heads) {
-  return {.layers = layers,
-          .hidden = hidden,
-          .heads = heads,
-          .vocabulary = 30522,
-          .sequence = 512,
-          .positions = 512,
-          .tied_embedding = true};
-}
+D gpt3(int layers, int hidden, int heads) { return learned(layers, hidden, heads, 51200, 2048); }
+D bert(int layers, int hidden, int heads) { return learned(layers, hidden, heads, 30522, 512); }
+D llama2(int layers, int hidden, int heads, int kv_heads, int ffn) { return {layers, hidden, heads, kv_heads, ffn, 32000, 4096}; }
 
 D vit(int layers, int hidden, int heads, int ffn, int patch) {
   return {.layers = layers, .hidden = hidden, .heads = heads, .ffn = ffn, .image = 224, .patch = patch, .classes = 1000};
