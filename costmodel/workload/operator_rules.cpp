@@ -1,6 +1,7 @@
 #include "costmodel/workload/operator_rules.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "costmodel/workload/aliases.hpp"
 #include "costmodel/workload/attention_operator.hpp"
@@ -67,23 +68,35 @@ double ranks_with_rows_of_their_own(const OperatorView& v) {
   return own ? v.graph.degrees.tensor : 1;
 }
 
-// Rows x in -> rows x out.
-OperatorWork linear(const OperatorView& v) {
-  const Tensor &x = v.in("input"), &w = v.in("weight"), &y = v.out();
-  const std::int64_t rows = rows_of(x.shape), in = w.shape[1], out = w.shape[0];
-  const Bytes bias = v.bytes("bias");
+OperatorWork made(OperatorClass kind, PassWork forward, PassWork input_gradient = {}) {
   OperatorWork work;
-  work.kind = OperatorClass::Gemm;
-  work.forward = product({1, rows, out, in}, x.bytes() + w.bytes() + bias, y.bytes());
+  work.kind = kind;
+  work.forward = std::move(forward);
+  work.input_gradient = std::move(input_gradient);
+  return work;
+}
+
+// The products of an input and a weight; each one's gradient needs the other.
+OperatorWork weighted(const OperatorView& v, const GemmShape& forward, const GemmShape& to_input, const GemmShape& to_weight) {
+  const Tensor &x = v.in("input"), &w = v.in("weight"), &y = v.out();
+  const Bytes bias = v.bytes("bias");
+  OperatorWork work = made(OperatorClass::Gemm, product(forward, x.bytes() + w.bytes() + bias, y.bytes()));
   if (x.requires_gradient) {
-    work.input_gradient = product({1, rows, in, out}, y.bytes() + w.bytes(), x.bytes());
+    work.input_gradient = product(to_input, y.bytes() + w.bytes(), x.bytes());
     save(v, work, v.operand("weight"));
   }
   if (w.requires_gradient) {
-    work.weight_gradient = product({1, out, in, rows}, y.bytes() + x.bytes(), w.bytes() + bias);
+    work.weight_gradient = product(to_weight, y.bytes() + x.bytes(), w.bytes() + bias);
     save(v, work, v.operand("input"));
   }
   return work;
+}
+
+// Rows x in -> rows x out.
+OperatorWork linear(const OperatorView& v) {
+  const Shape& w = v.in("weight").shape;
+  const std::int64_t rows = rows_of(v.in("input").shape), in = w[1], out = w[0];
+  return weighted(v, {1, rows, out, in}, {1, rows, in, out}, {1, out, in, rows});
 }
 
 ModelProduct linear_of_model(const OperatorView& v) {
@@ -99,23 +112,11 @@ std::int64_t pixels_of(const OperatorView& v) {
 
 template <bool transposed>
 OperatorWork convolution(const OperatorView& v) {
-  const Tensor &x = v.in("input"), &w = v.in("weight"), &y = v.out();
+  const Tensor& w = v.in("weight");
   const std::int64_t columns = w.shape[0], patch = w.elements() / std::max<std::int64_t>(columns, 1);
   const std::int64_t pixels = pixels_of<transposed>(v);
-  const Bytes bias = v.bytes("bias");
   const GemmShape unfolded = {1, pixels, columns, patch}, folded = {1, pixels, patch, columns};
-  OperatorWork work;
-  work.kind = OperatorClass::Gemm;
-  work.forward = product(transposed ? folded : unfolded, x.bytes() + w.bytes() + bias, y.bytes());
-  if (x.requires_gradient) {
-    work.input_gradient = product(transposed ? unfolded : folded, y.bytes() + w.bytes(), x.bytes());
-    save(v, work, v.operand("weight"));
-  }
-  if (w.requires_gradient) {
-    work.weight_gradient = product({1, columns, patch, pixels}, y.bytes() + x.bytes(), w.bytes() + bias);
-    save(v, work, v.operand("input"));
-  }
-  return work;
+  return weighted(v, transposed ? folded : unfolded, transposed ? unfolded : folded, {1, columns, patch, pixels});
 }
 
 template <bool transposed>
@@ -131,9 +132,7 @@ OperatorWork matrix_product(const OperatorView& v) {
   const std::int64_t k = a.shape.back(), n = b.shape.size() > 1 ? b.shape.back() : 1;
   const std::int64_t batch = b.shape.size() > 2 ? b.elements() / std::max<std::int64_t>(k * n, 1) : 1;
   const std::int64_t m = y.elements() / std::max<std::int64_t>(batch * n, 1);
-  OperatorWork work;
-  work.kind = OperatorClass::Gemm;
-  work.forward = product({batch, m, n, k}, a.bytes() + b.bytes(), y.bytes());
+  OperatorWork work = made(OperatorClass::Gemm, product({batch, m, n, k}, a.bytes() + b.bytes(), y.bytes()));
   if (a.requires_gradient) {
     work.input_gradient = product({batch, m, k, n}, y.bytes() + b.bytes(), a.bytes());
     save(v, work, v.operand(right));
@@ -159,18 +158,16 @@ ModelProduct product_of_model(const OperatorView& v) {
 OperatorWork attention(const OperatorView& v) {
   const AttentionSettings settings = attention_settings(v.op);
   const Tensor &q = v.in("query"), &k = v.in("key"), &value = v.in("value"), &y = v.out();
-  OperatorWork work;
-  work.kind = OperatorClass::Attention;
+  const GemmShape scores = {q.shape[0] * q.shape[1], q.shape[2], k.shape[2], q.shape[3]};
+  const GemmShape sums = {q.shape[0] * q.shape[1], q.shape[2], value.shape[3], k.shape[2]};
+  const double operations = product_flops(scores).base() + product_flops(sums).base();
+  const Bytes inputs = q.bytes() + k.bytes() + value.bytes();
+  OperatorWork work = made(OperatorClass::Attention, traffic(inputs, y.bytes(), operations),
+                           traffic(inputs + y.bytes() + y.bytes(), inputs, 2.0 * operations));
   work.attention = {q.shape[0], q.shape[1],      k.shape[1],     q.shape[2],     k.shape[2],
                     q.shape[3], settings.causal, value.shape[3], settings.window};
   if (v.op.forward_collective == CollectiveKind::SendReceive) work.attention.blocks = v.graph.degree(v.op.among);
   work.collective_bytes = k.bytes() + value.bytes();  // where ranks exchange them
-  const GemmShape scores = {q.shape[0] * q.shape[1], q.shape[2], k.shape[2], q.shape[3]};
-  const GemmShape weighted = {q.shape[0] * q.shape[1], q.shape[2], value.shape[3], k.shape[2]};
-  const double operations = product_flops(scores).base() + product_flops(weighted).base();
-  const Bytes inputs = q.bytes() + k.bytes() + value.bytes();
-  work.forward = traffic(inputs, y.bytes(), operations);
-  work.input_gradient = traffic(inputs + y.bytes() + y.bytes(), inputs, 2.0 * operations);
   for (const char* operand : {"query", "key", "value"}) save(v, work, v.operand(operand));
   save(v, work, v.op.outputs.front());
   work.saved_extra = Bytes(kStatisticBytes * q.shape[0] * q.shape[1] * q.shape[2]);
@@ -198,10 +195,8 @@ OperatorWork normalization(const OperatorView& v, std::int64_t statistics) {
   const Tensor& x = v.in("input");
   const Bytes parameters = v.bytes("weight") + v.bytes("bias");
   const auto elements = static_cast<double>(x.elements());
-  OperatorWork work;
-  work.kind = OperatorClass::Normalization;
-  work.forward = traffic(x.bytes() + parameters, x.bytes(), 5.0 * elements);
-  work.input_gradient = traffic(x.bytes() + x.bytes() + parameters, x.bytes() + parameters, 9.0 * elements);
+  OperatorWork work = made(OperatorClass::Normalization, traffic(x.bytes() + parameters, x.bytes(), 5.0 * elements),
+                           traffic(x.bytes() + x.bytes() + parameters, x.bytes() + parameters, 9.0 * elements));
   save(v, work, v.operand("input"));
   save(v, work, v.operand("weight"));
   work.saved_extra = Bytes(kStatisticBytes * statistics);
@@ -220,9 +215,7 @@ OperatorWork group_norm(const OperatorView& v) {
 OperatorWork elementwise(const OperatorView& v, Bytes read, Bytes backward_reads, double per_element = 1.0) {
   const Tensor& y = v.out();
   const double operations = per_element * static_cast<double>(y.elements());
-  OperatorWork work;
-  work.kind = OperatorClass::Elementwise;
-  work.forward = traffic(read, y.bytes(), operations);
+  OperatorWork work = made(OperatorClass::Elementwise, traffic(read, y.bytes(), operations));
   if (y.requires_gradient) work.input_gradient = traffic(y.bytes() + backward_reads, y.bytes(), operations);
   return work;
 }
@@ -246,9 +239,8 @@ OperatorWork move(const OperatorView& v) {
 // a + b: the gradient passes through; a broadcast operand's is summed.
 OperatorWork sum(const OperatorView& v) {
   const Tensor &a = v.first(), &b = v.second(), &y = v.out();
-  OperatorWork work;
-  work.kind = OperatorClass::Elementwise;
-  work.forward = traffic(a.bytes() + b.bytes(), y.bytes(), static_cast<double>(y.elements()));
+  OperatorWork work =
+      made(OperatorClass::Elementwise, traffic(a.bytes() + b.bytes(), y.bytes(), static_cast<double>(y.elements())));
   for (const Tensor* operand : {&a, &b})
     if (operand->requires_gradient && operand->elements() != y.elements())
       work.input_gradient = traffic(y.bytes(), operand->bytes(), static_cast<double>(y.elements()));
@@ -260,9 +252,8 @@ OperatorWork sum(const OperatorView& v) {
 OperatorWork multiply(const OperatorView& v) {
   if (v.operand(v.row.names[1]) < 0) return move(v);
   const Tensor &a = v.first(), &b = v.second(), &y = v.out();
-  OperatorWork work;
-  work.kind = OperatorClass::Elementwise;
-  work.forward = traffic(a.bytes() + b.bytes(), y.bytes(), static_cast<double>(y.elements()));
+  OperatorWork work =
+      made(OperatorClass::Elementwise, traffic(a.bytes() + b.bytes(), y.bytes(), static_cast<double>(y.elements())));
   Bytes read(0), written(0);
   if (a.requires_gradient) {
     read += b.bytes();
@@ -292,9 +283,7 @@ OperatorWork any_operator(const OperatorView& v) {
     written += v.tensor(made).bytes();
     elements += static_cast<double>(v.tensor(made).elements());
   }
-  OperatorWork work;
-  work.kind = OperatorClass::Elementwise;
-  work.forward = traffic(read, written, elements);
+  OperatorWork work = made(OperatorClass::Elementwise, traffic(read, written, elements));
   if (!v.out().requires_gradient) return work;
   work.input_gradient = traffic(written + read, read, elements);
   if (keeps)
@@ -318,9 +307,7 @@ OperatorWork concatenation(const OperatorView& v) { return elementwise(v, v.out(
 // The gradient is dense, zeroed and added to row by row.
 OperatorWork embedding(const OperatorView& v) {
   const Tensor &weight = v.in("weight"), &ids = v.in("indices"), &y = v.out();
-  OperatorWork work;
-  work.kind = OperatorClass::Embedding;
-  work.forward = traffic(ids.bytes() + y.bytes(), y.bytes(), 0.0);
+  OperatorWork work = made(OperatorClass::Embedding, traffic(ids.bytes() + y.bytes(), y.bytes(), 0.0));
   work.weight_gradient = traffic(ids.bytes() + y.bytes(), weight.bytes() + y.bytes(), static_cast<double>(y.elements()));
   save(v, work, v.operand("indices"));
   return work;
@@ -338,11 +325,10 @@ OperatorWork cross_entropy(const OperatorView& v) {
     cast_read = counted.first().bytes();
     cast_written = counted.out().bytes();
   }
-  OperatorWork work;
-  work.kind = OperatorClass::Loss;
   const auto elements = static_cast<double>(logits.elements());
-  work.forward = traffic(cast_read + logits.bytes() + labels.bytes(), cast_written + logits.bytes(), 4.0 * elements);
-  work.input_gradient = traffic(logits.bytes() + labels.bytes() + cast_written, logits.bytes() + cast_read, 2.0 * elements);
+  OperatorWork work = made(OperatorClass::Loss,
+                           traffic(cast_read + logits.bytes() + labels.bytes(), cast_written + logits.bytes(), 4.0 * elements),
+                           traffic(logits.bytes() + labels.bytes() + cast_written, logits.bytes() + cast_read, 2.0 * elements));
   work.saved_extra = logits.bytes();
   save(v, work, v.operand("target"));
   // Largest logit, sum of exponentials and the label's logit of every row.
@@ -352,11 +338,9 @@ OperatorWork cross_entropy(const OperatorView& v) {
 
 OperatorWork squared_error(const OperatorView& v) {
   const Tensor &x = v.first(), &target = v.in("target");
-  OperatorWork work;
-  work.kind = OperatorClass::Loss;
   const auto elements = static_cast<double>(x.elements());
-  work.forward = traffic(x.bytes() + target.bytes(), v.out().bytes(), 3.0 * elements);
-  work.input_gradient = traffic(x.bytes() + target.bytes(), x.bytes(), 2.0 * elements);
+  OperatorWork work = made(OperatorClass::Loss, traffic(x.bytes() + target.bytes(), v.out().bytes(), 3.0 * elements),
+                           traffic(x.bytes() + target.bytes(), x.bytes(), 2.0 * elements));
   save(v, work, v.operand(v.row.names[0]));
   save(v, work, v.operand("target"));
   return work;
@@ -375,8 +359,7 @@ OperatorWork cast(const OperatorView& v) {
 }
 
 OperatorWork collective(const OperatorView& v) {
-  OperatorWork work;
-  work.kind = OperatorClass::Collective;
+  OperatorWork work = made(OperatorClass::Collective, {});
   work.collective_bytes = std::max(v.first().bytes(), v.out().bytes());
   return work;
 }
@@ -416,10 +399,8 @@ OperatorWork grouped_linear(const OperatorView& v) {
   const std::int64_t count = w.shape[0], in = x.shape[1], out = y.shape[1];
   const std::int64_t rows = std::max<std::int64_t>(1, x.shape[0] / count);
   const Bytes bias = v.bytes("bias");
-  OperatorWork work;
-  work.kind = OperatorClass::Gemm;
-  work.forward = product({count, rows, out, in}, x.bytes() + w.bytes() + bias, y.bytes());
-  work.input_gradient = product({count, rows, in, out}, y.bytes() + w.bytes(), x.bytes());
+  OperatorWork work = made(OperatorClass::Gemm, product({count, rows, out, in}, x.bytes() + w.bytes() + bias, y.bytes()),
+                           product({count, rows, in, out}, y.bytes() + w.bytes(), x.bytes()));
   if (w.requires_gradient) work.weight_gradient = product({count, out, in, rows}, y.bytes() + x.bytes(), w.bytes() + bias);
   save(v, work, v.operand("weight"));
   if (w.requires_gradient) save(v, work, v.operand("rows"));

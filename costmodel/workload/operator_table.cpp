@@ -41,9 +41,6 @@ OperatorRow convolution(std::string_view name, const WorkRule& rule, std::string
                         std::string_view torch = {}) {
   return {name, Role::Convolution, Along::Mixed, &rule, arguments, {.autocast = true, .torch = torch}};
 }
-OperatorRow normalization(std::string_view name) {  // of archives alone
-  return {name, Role::Norm, Along::Mixed, &kAnyOperator, "input"};
-}
 OperatorRow other(std::string_view name, std::string_view arguments = "self") {
   return {name, Role::Other, Along::Mixed, &kAnyOperator, arguments};
 }
@@ -63,7 +60,7 @@ OperatorRow transfer(std::string_view name, std::string_view arguments) {
 // panpipe_nn: registered by the executor (exec/engine/stage/own_operators.cpp, state_operators.cpp).
 // panpipe: between ranks; segments of a stage do it. ATen's operators that are not here are read by the last row, with the names
 // that an archive gives their arguments.
-std::vector<OperatorRow> make_rows() {
+std::vector<OperatorRow> listed_rows() {
   return {
       // Products
       row("aten::linear", Role::Product, Along::Tokens, kLinear, "input weight bias",
@@ -76,13 +73,8 @@ std::vector<OperatorRow> make_rows() {
       row("aten::addbmm", Role::Product, Along::Mixed, kAnyOperator, "self batch1 batch2", {.autocast = true}),
       row("panpipe_nn::grouped_linear", Role::ExpertProduct, Along::Tokens, kGroupedLinear,
           "rows chosen weight bias transposed share arrived", {.weight = "weight"}),
-      convolution("aten::conv1d", kConvolution),
       convolution("aten::conv2d", kConvolution, "input weight bias stride padding dilation groups",
                   "F.conv2d({input}, {weight}, {bias}, {stride}, {padding}, {dilation}, {groups})"),
-      convolution("aten::conv3d", kConvolution),
-      convolution("aten::conv_transpose1d", kTransposedConvolution),
-      convolution("aten::conv_transpose2d", kTransposedConvolution),
-      convolution("aten::conv_transpose3d", kTransposedConvolution),
       row("aten::convolution", Role::Convolution, Along::Mixed, kConvolution,
           "input weight bias stride padding dilation transposed"),
 
@@ -118,14 +110,6 @@ std::vector<OperatorRow> make_rows() {
           {.composed = true, .torch = "F.rms_norm({input}, {normalized_shape}, 1 + {weight}, {eps})"}),
       row("aten::group_norm", Role::Norm, Along::Mixed, kGroupNorm, "input num_groups weight bias eps cudnn_enabled",
           {.torch = "F.group_norm({input}, {num_groups}, {weight}, {bias}, {eps})"}),
-      normalization("aten::batch_norm"),
-      normalization("aten::instance_norm"),
-      normalization("aten::native_batch_norm"),
-      normalization("aten::_native_batch_norm_legit"),
-      normalization("aten::cudnn_batch_norm"),
-      normalization("aten::native_group_norm"),
-      normalization("aten::native_layer_norm"),
-      normalization("aten::_fused_rms_norm"),
 
       // Element by element
       row("aten::add", Role::Sum, Along::Tokens, kSum, "self other alpha", {.torch = "{self} + {other}[ * {alpha}]"}),
@@ -142,22 +126,14 @@ std::vector<OperatorRow> make_rows() {
       pointwise("panpipe_nn::add_to_later_streams", kKeepsNothing, "streams x"),
       pointwise("panpipe_nn::like_magnitude", kMultiply, "self other"),
       pointwise("aten::tanh", kTanh, "self", "torch.tanh({self})"),
-      pointwise("aten::cos", kActivation),
-      pointwise("aten::sin", kActivation),
       pointwise("aten::relu", kAnyOperator, "self", "F.relu({self})"),
       pointwise("aten::sigmoid", kAnyOperator, "self", "torch.sigmoid({self})"),
       pointwise("aten::neg", kMove, "self", "-{self}"),
-      pointwise("aten::lt", kMove, "self other"),
-      pointwise("aten::ge", kMove, "self other"),
-      pointwise("aten::logical_or", kMove, "self other"),
       pointwise("aten::logical_and", kAnyOperator, "self other"),
-      pointwise("aten::logical_not", kAnyOperator),
       pointwise("aten::masked_fill", kMaskedFill, "self mask value"),
       pointwise("aten::where", kAnyOperator, "condition self other"),
       pointwise("aten::div", kDivide, "self other"),
       pointwise("aten::pow", kAnyOperator, "self exponent"),
-      pointwise("aten::rsqrt", kAnyOperator),
-      pointwise("aten::softplus", kAnyOperator),
       pointwise("aten::clamp", kAnyOperator, "self min max"),
       pointwise("aten::hardtanh", kAnyOperator, "self min_val max_val"),
 
@@ -177,83 +153,24 @@ std::vector<OperatorRow> make_rows() {
       row("aten::type_as", Role::Cast, Along::Tokens, kCast, "self other", {.aliasing = Aliasing::IfUnchanged}),
 
       // Views
-      view("aten::_reshape_alias"),
-      view("aten::_unsafe_view"),
-      view("aten::adjoint"),
-      view("aten::alias"),
-      view("aten::as_strided"),
-      view("aten::atleast_1d"),
-      view("aten::atleast_2d"),
-      view("aten::atleast_3d"),
-      view("aten::broadcast_to"),
-      view("aten::conj"),
       row("aten::detach", Role::View, Along::Tokens, kAnyOperator, "self", {.aliasing = Aliasing::View, .detaches = true}),
-      view("aten::diagonal"),
       view("aten::expand", "self size implicit", "{self}.expand({size})"),
-      view("aten::expand_as"),
-      view("aten::imag"),
-      view("aten::lift_fresh"),
-      view("aten::mH"),
-      view("aten::mT"),
-      view("aten::matrix_H"),
-      view("aten::moveaxis"),
-      view("aten::movedim"),
-      view("aten::narrow"),
-      view("aten::numpy_T"),
       view("aten::permute", "self dims", "{self}.permute({dims})"),
-      view("aten::positive"),
-      view("aten::real"),
       view("aten::select", "self dim index", "{self}.select({dim}, {index})"),
       view("aten::slice", "self dim start end step", "{self}.narrow({dim}, {start}, {length})"),
-      view("aten::squeeze"),
-      view("aten::swapaxes"),
-      view("aten::swapdims"),
-      view("aten::t"),
       view("aten::transpose", "self dim0 dim1", "{self}.transpose({dim0}, {dim1})"),
-      view("aten::unflatten"),
-      view("aten::unfold"),
       view("aten::unsqueeze", "self dim", "{self}.unsqueeze({dim})"),
       view("aten::view", "self size", "{self}.view({size})"),
-      view("aten::view_as"),
-      view("aten::view_as_complex"),
-      view("aten::view_as_real"),
-      parts("aten::chunk"),
-      parts("aten::dsplit"),
-      parts("aten::hsplit"),
       parts("aten::split", "self split_size dim", "{self}.split({split_size}, {dim})"),
-      parts("aten::split_with_sizes"),
-      parts("aten::tensor_split"),
-      parts("aten::unbind"),
-      parts("aten::unsafe_chunk"),
-      parts("aten::unsafe_split"),
-      parts("aten::vsplit"),
-      reshape("aten::contiguous"),
-      reshape("aten::flatten"),
-      reshape("aten::ravel"),
       reshape("aten::reshape", "self shape", "{self}.reshape({shape})"),
-      reshape("aten::reshape_as"),
-      row("aten::resolve_conj", Role::View, Along::Tokens, kAnyOperator, "self", {.aliasing = Aliasing::IfReal}),
-      row("aten::resolve_neg", Role::View, Along::Tokens, kAnyOperator, "self", {.aliasing = Aliasing::IfReal}),
 
       // Copies and sums that keep nothing
       row("aten::cat", Role::Copy, Along::Tokens, kConcatenation, "tensors dim", {.torch = "torch.cat({tensors}, {dim})"}),
-      copy("aten::clone", Along::Tokens),
       copy("aten::stack", Along::Tokens, "tensors dim"),
-      copy("aten::repeat", Along::Mixed),
-      copy("aten::roll", Along::Mixed),
-      copy("aten::flip", Along::Mixed),
       row("aten::copy_", Role::Copy, Along::Tokens, kAnyOperator, "self src"),
       row("aten::upsample_nearest2d.vec", Role::Copy, Along::Mixed, kUpsample, "input output_size scale_factors"),
       row("aten::pad", Role::Padding, Along::Mixed, kKeepsNothing, "self", {.aliasing = Aliasing::IfUnchanged}),
       row("aten::constant_pad_nd", Role::Padding, Along::Mixed, kKeepsNothing, "self"),
-      row("aten::sum", Role::Other, Along::Mixed, kKeepsNothing, "self"),
-      row("aten::mean", Role::Other, Along::Mixed, kKeepsNothing, "self"),
-      row("aten::cumsum", Role::Other, Along::Mixed, kKeepsNothing, "self"),
-
-      draw("aten::lstm", Role::Recurrent, Along::Mixed, ""),
-      draw("aten::gru", Role::Recurrent, Along::Mixed, ""),
-      draw("aten::rnn_tanh", Role::Recurrent, Along::Mixed, ""),
-      draw("aten::rnn_relu", Role::Recurrent, Along::Mixed, ""),
 
       // Tables and losses
       row("aten::embedding", Role::Embedding, Along::Tokens, kEmbedding, "weight indices padding_idx scale_grad_by_freq sparse",
@@ -275,12 +192,6 @@ std::vector<OperatorRow> make_rows() {
       row("panpipe_nn::regroup", Role::Regroup, Along::Tokens, kRegroup, "rows counts back"),
 
       // Between ranks
-      collective("panpipe::copy_to_tensor_parallel"),
-      collective("panpipe::reduce_from_tensor_parallel"),
-      collective("panpipe::gather_from_sequence_parallel", "self dim"),
-      collective("panpipe::reduce_scatter_to_sequence_parallel", "self dim"),
-      collective("panpipe::gather_sequence", "self dim"),
-      collective("panpipe::scatter_to_sequence_parallel", "self dim"),
       // Keys or values of the whole sequence. The attention that reads them exchanges them, and its backward does so again, so a
       // rank keeps only its own.
       row("panpipe::context_keys", Role::Collective, Along::Tokens, kAnyOperator, "self", {.aliasing = Aliasing::View}),
@@ -290,19 +201,61 @@ std::vector<OperatorRow> make_rows() {
       transfer("panpipe::scatter_rows", "rows counts"),
       transfer("panpipe::send_back", "rows counts"),
 
-      other("aten::adaptive_avg_pool2d"),
-      other("aten::arange", ""),
       other("aten::broadcast_tensors", "tensors"),
-      other("aten::full", ""),
       other("aten::index", "self indices"),
-      other("aten::lift_fresh_copy"),
-      other("aten::max_pool2d"),
-      other("aten::sort"),
-      other("aten::std"),
-      other("aten::zeros", ""),
-      other("aten::zeros_like"),
-      other("aten::", ""),
   };
+}
+
+// Those between blanks.
+std::vector<std::string_view> words_of(std::string_view text) {
+  std::vector<std::string_view> words;
+  for (; !text.empty(); text.remove_prefix(std::min(text.size(), words.back().size() + 1)))
+    words.push_back(text.substr(0, text.find(' ')));
+  return words;
+}
+
+// Operators that differ in nothing but their names.
+std::vector<std::pair<OperatorRow, std::string_view>> alike() {
+  return {
+      {convolution("", kConvolution), "aten::conv1d aten::conv3d"},
+      {convolution("", kTransposedConvolution), "aten::conv_transpose1d aten::conv_transpose2d aten::conv_transpose3d"},
+      {OperatorRow{"", Role::Norm, Along::Mixed, &kAnyOperator, "input"},
+       "aten::batch_norm aten::instance_norm aten::native_batch_norm aten::_native_batch_norm_legit aten::cudnn_batch_norm "
+       "aten::native_group_norm aten::native_layer_norm aten::_fused_rms_norm"},
+      {pointwise("", kActivation), "aten::cos aten::sin"},
+      {pointwise("", kAnyOperator), "aten::logical_not aten::rsqrt aten::softplus"},
+      {pointwise("", kMove, "self other"), "aten::lt aten::ge aten::logical_or"},
+      {view(""),
+       "aten::_reshape_alias aten::_unsafe_view aten::adjoint aten::alias aten::as_strided aten::atleast_1d aten::atleast_2d "
+       "aten::atleast_3d aten::broadcast_to aten::conj aten::diagonal aten::expand_as aten::imag aten::lift_fresh aten::mH "
+       "aten::mT aten::matrix_H aten::moveaxis aten::movedim aten::narrow aten::numpy_T aten::positive aten::real aten::squeeze "
+       "aten::swapaxes aten::swapdims aten::t aten::unflatten aten::unfold aten::view_as aten::view_as_complex "
+       "aten::view_as_real"},
+      {parts(""),
+       "aten::chunk aten::dsplit aten::hsplit aten::split_with_sizes aten::tensor_split aten::unbind aten::unsafe_chunk "
+       "aten::unsafe_split aten::vsplit"},
+      {reshape(""), "aten::contiguous aten::flatten aten::ravel aten::reshape_as"},
+      {row("", Role::View, Along::Tokens, kAnyOperator, "self", {.aliasing = Aliasing::IfReal}),
+       "aten::resolve_conj aten::resolve_neg"},
+      {copy("", Along::Tokens), "aten::clone"},
+      {copy("", Along::Mixed), "aten::repeat aten::roll aten::flip"},
+      {row("", Role::Other, Along::Mixed, kKeepsNothing, "self"), "aten::sum aten::mean aten::cumsum"},
+      {draw("", Role::Recurrent, Along::Mixed, ""), "aten::lstm aten::gru aten::rnn_tanh aten::rnn_relu"},
+      {collective(""), "panpipe::copy_to_tensor_parallel panpipe::reduce_from_tensor_parallel"},
+      {collective("", "self dim"),
+       "panpipe::gather_from_sequence_parallel panpipe::reduce_scatter_to_sequence_parallel panpipe::gather_sequence "
+       "panpipe::scatter_to_sequence_parallel"},
+      {other(""), "aten::adaptive_avg_pool2d aten::lift_fresh_copy aten::max_pool2d aten::sort aten::std aten::zeros_like"},
+      {other("", ""), "aten::arange aten::full aten::zeros"},
+  };
+}
+
+std::vector<OperatorRow> make_rows() {
+  std::vector<OperatorRow> rows = listed_rows();
+  for (const auto& [row, names] : alike())
+    for (const std::string_view name : words_of(names)) rows.emplace_back(row).name = name;
+  rows.push_back(other("aten::", ""));  // the last
+  return rows;
 }
 
 // Without its overload, and without the mark of its in-place form: "aten::squeeze" of "aten::squeeze_.dim".
@@ -332,9 +285,7 @@ struct OperatorTable {
 
   static void read_arguments(OperatorRow& row) {
     constexpr std::string_view kByHead = ":head";
-    for (std::string_view rest = row.arguments; !rest.empty();) {
-      std::string_view name = rest.substr(0, rest.find(' '));
-      rest.remove_prefix(std::min(rest.size(), name.size() + 1));
+    for (std::string_view name : words_of(row.arguments)) {
       if (name.ends_with(kByHead)) {
         name.remove_suffix(kByHead.size());
         row.by_head.push_back(static_cast<int>(row.names.size()));
