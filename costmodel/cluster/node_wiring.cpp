@@ -58,16 +58,9 @@ class NodeBuilder {
   std::string device(int index) const { return fmt::format("{}{}", wiring_.device_word, index); }
 
   static ResourceClass resource_class(PathClass path) {
-    switch (path) {
-      case PathClass::PeerPcie:
-        return ResourceClass::PcieLink;
-      case PathClass::Host:
-        return ResourceClass::HostMemory;
-      case PathClass::HostSockets:
-        return ResourceClass::SocketLink;
-      default:
-        return ResourceClass::BridgeLink;
-    }
+    if (path == PathClass::PeerPcie) return ResourceClass::PcieLink;
+    if (path == PathClass::Host) return ResourceClass::HostMemory;
+    return path == PathClass::HostSockets ? ResourceClass::SocketLink : ResourceClass::BridgeLink;
   }
 
   void add_links() {

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/index.hpp"
+#include "costmodel/cost/chain_traffic.hpp"
 #include "costmodel/cost/fusion.hpp"
 #include "costmodel/cost/narrow_products.hpp"
 #include "costmodel/cost/unit_template.hpp"
@@ -14,8 +15,7 @@ namespace {
 void keep(const UnitView& unit, std::vector<int>& kept, int t) {
   if (unit.tensor(t).role == TensorRole::Parameter || unit.tensor(t).role == TensorRole::Buffer) return;
   const int owner = unit.root(t);
-  if (unit.tensor(owner).role != TensorRole::Activation) return;
-  if (std::find(kept.begin(), kept.end(), owner) == kept.end()) kept.push_back(owner);
+  if (unit.tensor(owner).role == TensorRole::Activation) add_once(kept, owner);
 }
 
 // Unfused attention keeps the softmax's result, and with dropout its mask (a byte) and the dropped scores:
@@ -110,11 +110,8 @@ double needed_for_weights(const UnitView& unit, const DeviceRates& rates) {
     if (unit.of(i).kind != OperatorClass::Gemm || unit.of(i).weight_gradient.gemms.empty()) continue;
     const double width = keeps_narrow(unit, i, rates) ? narrow_width(rates) : 1;
     for_each_operand(unit.op(i), [&](int t) {
-      if (!unit.activation(t)) return;
       const int owner = unit.root(t);
-      if (std::find(inputs.begin(), inputs.end(), owner) != inputs.end()) return;
-      inputs.push_back(owner);
-      bytes += unit.bytes(owner) * width;
+      if (unit.activation(t) && add_once(inputs, owner)) bytes += unit.bytes(owner) * width;
     });
     for (int t : unit.op(i).outputs)
       if (!unit.logits(t)) bytes += unit.bytes(t) * width;
@@ -160,10 +157,9 @@ double gathered_over_shards(const UnitView& unit, const DeviceRates& rates) {
   for (int i = 0; i < unit.size(); ++i) {
     if (unit.of(i).kind != OperatorClass::Gemm || unit.of(i).weight_gradient.gemms.empty()) continue;
     for_each_operand(unit.op(i), [&](int t) {
-      if (!unit.activation(t) || !unit.inside(t) || std::find(counted.begin(), counted.end(), t) != counted.end()) return;
+      if (!unit.activation(t) || !unit.inside(t)) return;
       const Operator& maker = unit.op(unit.tensor(t).producer - unit.first);
-      if (maker.forward_collective != CollectiveKind::AllGather) return;
-      counted.push_back(t);
+      if (maker.forward_collective != CollectiveKind::AllGather || !add_once(counted, t)) return;
       bytes += (unit.bytes(t) - unit.bytes(unit.root(t))) * (keeps_narrow(unit, i, rates) ? narrow_width(rates) : 1);
     });
   }

@@ -31,16 +31,10 @@ constexpr double kMetricBytes =
 // Heads of 64 over heads of 128: FlashAttention-2 156 to 173 (A100), 321 to 368 (H100); cuDNN 408 to 609, FlashAttention-3 476
 // to 638; Triton's alike (arXiv 2307.08691, figure 4; arXiv 2407.08608, figure 5).
 double head_exponent(AttentionKernel kernel) {
-  switch (kernel) {
-    case AttentionKernel::Flash2:
-      return 0.17;
-    case AttentionKernel::Flash3:
-      return 0.42;
-    case AttentionKernel::Cudnn:
-      return 0.58;
-    default:
-      return 0;
-  }
+  return kernel == AttentionKernel::Flash2   ? 0.17
+         : kernel == AttentionKernel::Flash3 ? 0.42
+         : kernel == AttentionKernel::Cudnn  ? 0.58
+                                             : 0;
 }
 
 // Traffic of one score of an attention whose operators are kernels of their own, or one kernel that a compiler makes of them.

@@ -3,21 +3,16 @@
 
 #include <vector>
 
-#include "costmodel/cost/compute.hpp"
+#include "costmodel/cost/unit_template.hpp"
 #include "costmodel/cost/unit_view.hpp"
 
 namespace panpipe {
 
-// The number of an operator's kernels, and the bytes that they move: without those of matrix products, attention scores,
-// embedding and loss, at an element-wise factor of 1; launches of all.
-struct OperatorKernels {
+// The kernels of an operator, and the bytes that they move: without those of matrix products, attention scores, embedding and
+// loss, at an element-wise factor of 1; launches of all.
+struct OperatorKernels : KernelCounts {
   double forward = 0;   // bytes
   double backward = 0;  // bytes, in the input-gradient pass
-  int forward_launches = 0;
-  int backward_launches = 0;  // of both gradients together
-  int weight_launches = 0;    // the part of these for weight gradients: products, their casts and sums
-  // PyTorch's operators around products of experts that a loop in C++ launches, of all experts of the rank.
-  int around_forward = 0, around_backward = 0;
 
   void launch(int in_forward, int in_backward) {
     forward_launches += in_forward;

@@ -24,15 +24,8 @@ constexpr double kInt8State = 1 + 4.0 / 256;
 
 double master_element(const Scenario& scenario) {
   if (!is_mixed(scenario.precision)) return 0;
-  switch (scenario.optimizer.master.value_or(MasterFormat::Fp32)) {
-    case MasterFormat::Fp32:
-      return 4;
-    case MasterFormat::Bf16:
-      return 2;
-    case MasterFormat::None:
-      break;
-  }
-  return 0;
+  const MasterFormat format = scenario.optimizer.master.value_or(MasterFormat::Fp32);
+  return format == MasterFormat::Fp32 ? 4 : format == MasterFormat::Bf16 ? 2 : 0;
 }
 
 // Of the weights that the step updates.
@@ -43,15 +36,9 @@ double updated_element(const Scenario& scenario) {
 
 // A moment's element: as stated, else in the format of the updated weights, as in PyTorch's optimizers.
 double state_element(const Scenario& scenario) {
-  if (scenario.optimizer.states) switch (*scenario.optimizer.states) {
-      case StateFormat::Fp32:
-        return 4;
-      case StateFormat::Bf16:
-        return 2;
-      case StateFormat::Int8:
-        return kInt8State;
-    }
-  return updated_element(scenario);
+  const auto& format = scenario.optimizer.states;
+  if (!format) return updated_element(scenario);
+  return *format == StateFormat::Fp32 ? 4 : *format == StateFormat::Bf16 ? 2 : kInt8State;
 }
 
 bool keeps_8bit_states(const Scenario& scenario) { return scenario.optimizer.states == StateFormat::Int8; }
@@ -134,14 +121,11 @@ struct Share {
 double step_launches(const Scenario& scenario, const Share& updated, const Share& kept, bool updates) {
   const Framework& framework = scenario.framework;
   double each = 0, many = 0;  // kernels a parameter, and of many parameters
-  if (!updates)
-    each = many = 0;
-  else if (keeps_8bit_states(scenario))
-    each += 1;
-  else if (framework.optimizer_kernel == OptimizerKernel::Loop)
-    each += optimizer_named(scenario.optimizer.name).kernels;
-  else if (framework.optimizer_kernel == OptimizerKernel::Foreach)
-    many += optimizer_named(scenario.optimizer.name).kernels;
+  const int kernels = optimizer_named(scenario.optimizer.name).kernels;
+  if (updates && (keeps_8bit_states(scenario) || framework.optimizer_kernel == OptimizerKernel::Loop))
+    each = keeps_8bit_states(scenario) ? 1 : kernels;
+  else if (updates && framework.optimizer_kernel == OptimizerKernel::Foreach)
+    many = kernels;
   if (framework.gradient_clipping == GradientClipping::Loop) each += kNormKernels + kScaleKernels;
   if (framework.gradient_clipping == GradientClipping::Foreach) many += kNormKernels + kScaleKernels;
   return many * updated.elements / kManyElements + each * updated.tensors + (framework.zero_gradients ? kept.tensors : 0);
@@ -203,16 +187,8 @@ MixedPrecision mixed_precision_in_effect(const Framework& framework, const Degre
 OptimizerTemporary optimizer_temporary(const Scenario& scenario) {
   if (moments(scenario.optimizer.name) < 2 || keeps_8bit_states(scenario) || scenario.offload.optimizer) return {};
   const double root = state_element(scenario);
-  switch (scenario.framework.optimizer_kernel) {
-    case OptimizerKernel::Foreach:
-      return {.all = root};
-    case OptimizerKernel::Loop:
-      return {.largest = 2 * root};
-    case OptimizerKernel::Fused:
-    case OptimizerKernel::Groups:
-      break;
-  }
-  return {};
+  const OptimizerKernel kernel = scenario.framework.optimizer_kernel;
+  return {kernel == OptimizerKernel::Foreach ? root : 0, kernel == OptimizerKernel::Loop ? 2 * root : 0};
 }
 
 namespace {

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/index.hpp"
+#include "costmodel/cost/chain_traffic.hpp"
 #include "costmodel/cost/fusion.hpp"
 #include "costmodel/cost/unit_template.hpp"
 #include "costmodel/cost/whole_bytes.hpp"
@@ -113,9 +114,7 @@ class Walk {
       if (!unit.activation(t)) return;
       const int owner = unit.root(t);
       if (last_reader_[at(owner)] != op || first_keeper_[at(owner)] >= 0) return;
-      if (std::find(read.begin(), read.end(), owner) != read.end()) return;
-      read.push_back(owner);
-      result.forward.push_back({Kind::Give, owner, 0});
+      if (add_once(read, owner)) result.forward.push_back({Kind::Give, owner, 0});
     });
   }
 
@@ -154,8 +153,7 @@ class Walk {
     std::vector<int> kept;
     const auto add = [&](int t) {
       const int owner = unit.root(t);
-      if (!unit.activation(t) || first_keeper_[at(owner)] != op) return;
-      if (std::find(kept.begin(), kept.end(), owner) == kept.end()) kept.push_back(owner);
+      if (unit.activation(t) && first_keeper_[at(owner)] == op) add_once(kept, owner);
     };
     for_each_operand(graph_.operators[at(op)], add);
     for (const int out : graph_.operators[at(op)].outputs) add(out);

@@ -231,12 +231,7 @@ UnitTemplate make_template(const UnitView& unit, const std::vector<int>& externa
     result.counted += time.counted;
     // Whether rows are sorted by expert follows from how many experts a rank holds, of which a layer's number knows nothing.
     result.sharing += time.counted && row_of(op).role != OperatorRole::Regroup;
-    const OperatorKernels& own = kernels[i];
-    time.forward_launches = own.forward_launches;
-    time.backward_launches = own.backward_launches;
-    time.weight_launches = own.weight_launches;
-    time.around_forward = own.around_forward;
-    time.around_backward = own.around_backward;
+    static_cast<KernelCounts&>(time) = kernels[i];
     time.residual = adds_input(unit, i);
     if (const int entry = unit.of(i).kind == OperatorClass::Gemm ? enters_through(unit, i) : -1; entry >= 0) {
       time.enters_parallel = true;
@@ -251,7 +246,7 @@ UnitTemplate make_template(const UnitView& unit, const std::vector<int>& externa
         (time.forward_collective != CollectiveKind::None) + (time.backward_collective != CollectiveKind::None);
     if (collectives > 0) count_collectives(unit, i, rates, time);
     if (op.among == Among::Tensor) result.collectives += collectives;
-    time_operator(unit, i, own, rates, time);
+    time_operator(unit, i, kernels[i], rates, time);
   }
   mark_experts(unit, rates, result);
   if (result.embedding) time_embedding(unit, rates, result);

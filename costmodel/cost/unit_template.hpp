@@ -9,7 +9,14 @@
 
 namespace panpipe {
 
-struct OperatorTime {
+struct KernelCounts {
+  int forward_launches = 0, backward_launches = 0;  // backward: of both gradients together
+  int weight_launches = 0;                          // the part of these for weight gradients: products, their casts and sums
+  // PyTorch's operators around products of experts that a loop in C++ launches, of all experts of the rank.
+  int around_forward = 0, around_backward = 0;
+};
+
+struct OperatorTime : KernelCounts {
   bool counted = false;  // launches a kernel (not a view)
   bool attention = false;
   bool causal = false;           // attention under a causal mask
@@ -23,9 +30,6 @@ struct OperatorTime {
   int products_behind = 0;  // that read what a tensor-parallel collective brings in, and whose gradients its backward sums
   bool over_context() const { return attention && among == Among::Context && forward_collective != CollectiveKind::None; }
   int weight_products = 0;
-  int forward_launches = 0, backward_launches = 0;  // number of kernels; backward: both gradients
-  int weight_launches = 0;                          // the part of these for weight gradients
-  int around_forward = 0, around_backward = 0;      // PyTorch's operators around the products of a rank's experts
   // Of a layer with experts.
   bool routes = false;           // chooses experts, or brings rows to them and back
   bool by_expert = false;        // behind the dispatch of rows, up to their sum
