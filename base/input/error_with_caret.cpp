@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace panpipe {
 
 namespace {
@@ -55,6 +57,13 @@ Diagnostic render_diagnostic(const SourceText& source, bool overridden, int line
   made.column = column;
   if (line > 0) made.place = fmt::format("{}:{}:{}", source.name, line, column);
   return made;
+}
+
+Diagnostic diagnostic_at_word(const SourceText& source, int line, const std::string& word, const std::string& message,
+                              const std::string& help) {
+  const std::size_t found = line > 0 ? source.lines[line - 1].find(word) : std::string::npos;
+  const int column = found == std::string::npos ? std::min(line, 1) : static_cast<int>(found) + 1;
+  return render_diagnostic(source, false, line, column, "", message, help);
 }
 
 Diagnostic diagnostic_of_file(const std::string& file, const std::string& message, const std::string& help,

@@ -12,6 +12,10 @@ namespace panpipe {
 Diagnostic render_diagnostic(const SourceText& source, bool overridden, int line, int column, const std::string& path,
                              const std::string& message, const std::string& help, std::string_view code = code::kInvalid);
 
+// At a word of a line, at the line's beginning where the word is not in it, or (line 0) of the whole text.
+Diagnostic diagnostic_at_word(const SourceText& source, int line, const std::string& word, const std::string& message,
+                              const std::string& help);
+
 // A fault of a whole file: "file: error: message".
 Diagnostic diagnostic_of_file(const std::string& file, const std::string& message, const std::string& help = "",
                               std::string_view code = code::kInvalid);

@@ -41,14 +41,8 @@ std::string with_plain_line_ends(std::string_view bytes) {
 }
 
 std::vector<std::string> split_lines(const std::string& text) {
-  std::vector<std::string> lines;
-  std::size_t begin = 0;
-  while (begin < text.size()) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    lines.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  if (lines.empty()) lines.emplace_back();
+  std::vector<std::string> lines = split_text(text, '\n');
+  if (lines.size() > 1 && lines.back().empty()) lines.pop_back();  // behind the last line's end
   return lines;
 }
 

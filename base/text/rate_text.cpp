@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
-
 namespace panpipe {
 
 std::string rate_text(double per_second) {

@@ -11,6 +11,7 @@
 #include <sstream>
 #include <tuple>
 
+#include "base/input/error_with_caret.hpp"
 #include "base/input/reader.hpp"
 #include "base/input/source_text.hpp"
 #include "base/text/quantity_text.hpp"
@@ -72,14 +73,7 @@ class NcclTestsReader {
 
  private:
   [[noreturn]] void fail(int line, const std::string& word, const std::string& message, const std::string& help) const {
-    Node node;
-    node.source = source_;
-    node.line = line;
-    if (line > 0) {
-      const std::size_t found = word.empty() ? 0 : source_->lines[static_cast<std::size_t>(line) - 1].find(word);
-      node.column = found == std::string::npos ? 1 : static_cast<int>(found) + 1;
-    }
-    throw InputError({diagnostic_at(node, message, help)});
+    throw InputError({diagnostic_at_word(*source_, line, word, message, help)});
   }
 
   void read_line(const std::string& text) {

@@ -10,7 +10,7 @@
 #include <set>
 #include <sstream>
 
-#include "base/input/yaml_document.hpp"
+#include "base/input/error_with_caret.hpp"
 #include "costmodel/cluster/assemble.hpp"
 #include "costmodel/cluster/wiring_defaults.hpp"
 
@@ -29,14 +29,7 @@ struct Text {
 
 [[noreturn]] void fail(const Text& text, int line, const std::string& word, const std::string& message,
                        const std::string& help = "") {
-  Node node;
-  node.source = text.source;
-  node.line = line;
-  if (line > 0) {
-    const std::size_t found = word.empty() ? 0 : text.source->lines[static_cast<std::size_t>(line) - 1].find(word);
-    node.column = found == std::string::npos ? 1 : static_cast<int>(found) + 1;
-  }
-  throw InputError({diagnostic_at(node, message, help)});
+  throw InputError({diagnostic_at_word(*text.source, line, word, message, help)});
 }
 
 // Without the escape sequences with which nvidia-smi underlines its header on a terminal.
