@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "base/error.hpp"
-#include "costmodel/plan/partition.hpp"
 #include "costmodel/plan/plan.hpp"
 #include "schedule/walk.hpp"
 

@@ -18,17 +18,31 @@ namespace panpipe {
 
 namespace {
 
+// The value of a key; nullptr: none.
+NodePtr* slot_of(Node& map, std::string_view key) {
+  const auto found = std::find_if(map.entries.begin(), map.entries.end(), [&](const auto& entry) { return entry.key == key; });
+  return found == map.entries.end() ? nullptr : &found->value;
+}
+
+Node* entry_of(Node& map, std::string_view key) {
+  NodePtr* slot = slot_of(map, key);
+  return slot == nullptr ? nullptr : slot->get();
+}
+
+void erase(Node& map, std::string_view key) {
+  std::erase_if(map.entries, [&](const Node::Entry& entry) { return entry.key == key; });
+}
+
 // Turns a scalar that abbreviates {key: scalar} into that map, so that an override of another of its keys has a map to change.
 void widen(Node& root, const std::string& name, const std::string& key) {
-  for (Node::Entry& entry : root.entries) {
-    if (entry.key != name || entry.value->kind != NodeKind::Scalar) continue;
-    auto map = std::make_shared<Node>(*entry.value);
-    map->kind = NodeKind::Map;
-    map->text.clear();
-    entry.value->path += "." + key;
-    map->entries.push_back({key, entry.value->line, entry.value->column, entry.value});
-    entry.value = map;
-  }
+  NodePtr* slot = slot_of(root, name);
+  if (slot == nullptr || (*slot)->kind != NodeKind::Scalar) return;
+  const NodePtr scalar = *slot;
+  *slot = std::make_shared<Node>(*scalar);
+  (*slot)->kind = NodeKind::Map;
+  (*slot)->text.clear();
+  scalar->path += "." + key;
+  (*slot)->entries.push_back({key, scalar->line, scalar->column, scalar});
 }
 
 // The family named by the scenario's `schedule: {name: ...}`; nullptr if it is not such a map.
@@ -42,17 +56,11 @@ const ScheduleFamily* family_named_in(const Node& root) {
 void drop_options_of(const ScheduleFamily* before, Node& root) {
   const ScheduleFamily* now = family_named_in(root);
   if (before == nullptr || now == nullptr || before == now) return;
-  for (Node::Entry& entry : root.entries) {
-    if (entry.key != "schedule") continue;
-    auto map = std::make_shared<Node>(*entry.value);
-    map->entries.erase(std::remove_if(map->entries.begin(), map->entries.end(),
-                                      [&](const Node::Entry& option) {
-                                        return !option.value->overridden && default_option(*before, option.key) &&
-                                               !default_option(*now, option.key);
-                                      }),
-                       map->entries.end());
-    entry.value = map;
-  }
+  NodePtr& schedule = *slot_of(root, "schedule");
+  schedule = std::make_shared<Node>(*schedule);
+  std::erase_if(schedule->entries, [&](const Node::Entry& option) {
+    return !option.value->overridden && default_option(*before, option.key) && !default_option(*now, option.key);
+  });
 }
 
 // The two ways to count a batch; each follows from the other.
@@ -61,12 +69,11 @@ constexpr std::pair<const char*, const char*> kBatchCounts[] = {{"microbatches",
 // If an override or a plan counts the batch in one way, drops the file's count in the other way. That of another override stays,
 // and is refused.
 void drop_other_count(Node& root, const std::string& counted) {
-  for (Node::Entry& entry : root.entries)
-    if (entry.key == "batch" && entry.value->kind == NodeKind::Map)
-      for (const auto& counts : kBatchCounts)
-        if (counted == counts.first)
-          std::erase_if(entry.value->entries,
-                        [&](const Node::Entry& stated) { return stated.key == counts.second && !stated.value->overridden; });
+  Node* batch = entry_of(root, "batch");
+  if (batch == nullptr || batch->kind != NodeKind::Map) return;
+  for (const auto& [one, other] : kBatchCounts)
+    if (counted == one)
+      std::erase_if(batch->entries, [&](const Node::Entry& stated) { return stated.key == other && !stated.value->overridden; });
 }
 
 // `trainer=NAME`, as of `--for`, keeps the release that the scenario states of the same trainer.
@@ -90,19 +97,17 @@ bool add_evidence(Node& root, const std::string& assignment) {
   if (stated != nullptr && stated->kind != NodeKind::Sequence && stated->kind != NodeKind::Null)
     return true;  // its reader reports it
   apply_override(root, fmt::format("evidence=[{}]", assignment.substr(kAdds.size())));
-  for (Node::Entry& entry : root.entries) {
-    if (entry.key != "evidence") continue;
-    for (const NodePtr& added : entry.value->items) {
-      added->path = fmt::format("evidence[{}]", pieces.size());
-      auto source = std::make_shared<SourceText>(*added->source);
-      source->name = "--evidence";
-      source->lines = {assignment.substr(kAdds.size())};
-      added->source = source;
-      added->column = 1;
-      pieces.push_back(added);
-    }
-    entry.value->items = pieces;
+  Node& evidence = *entry_of(root, "evidence");
+  for (const NodePtr& added : evidence.items) {
+    added->path = fmt::format("evidence[{}]", pieces.size());
+    auto source = std::make_shared<SourceText>(*added->source);
+    source->name = "--evidence";
+    source->lines = {assignment.substr(kAdds.size())};
+    added->source = source;
+    added->column = 1;
+    pieces.push_back(added);
   }
+  evidence.items = pieces;
   return true;
 }
 
@@ -118,9 +123,7 @@ void apply_overrides(Node& root, const std::vector<std::string>& overrides) {
     if (goes_inside && root.kind == NodeKind::Map) {
       if (name == "schedule" || name == "optimizer" || name == "framework" || name == "trainer") widen(root, name, "name");
       if (name == "workload") widen(root, name, "model");
-      if (name == "cluster")
-        for (Node::Entry& entry : root.entries)
-          if (entry.key == name) entry.value = overridable_reference(entry.value);
+      if (NodePtr* cluster = name == "cluster" ? slot_of(root, name) : nullptr) *cluster = overridable_reference(*cluster);
     }
     try {
       if (add_evidence(root, assignment)) continue;
@@ -141,23 +144,17 @@ bool is_choice(const Node* node) {
 }
 
 void put(Node& root, const std::string& name, const Node& value) {
-  std::erase_if(root.entries, [&](const Node::Entry& old) { return old.key == name; });
+  erase(root, name);
   root.entries.push_back({name, value.line, value.column, std::make_shared<Node>(value)});
 }
 
 // Entries of `map` replace those of the scenario's map of that name.
 void put_entries(Node& root, const std::string& name, const Node& map) {
-  const auto slot = std::find_if(root.entries.begin(), root.entries.end(), [&](const auto& entry) { return entry.key == name; });
-  if (slot == root.entries.end() || slot->value->kind != NodeKind::Map) {
-    auto whole = std::make_shared<Node>(map);
-    if (slot != root.entries.end()) root.entries.erase(slot);
-    root.entries.push_back({name, map.line, map.column, whole});
-    return;
-  }
-  Node& into = *slot->value;
+  Node* into = entry_of(root, name);
+  if (into == nullptr || into->kind != NodeKind::Map) return put(root, name, map);
   for (const Node::Entry& entry : map.entries) {
-    std::erase_if(into.entries, [&](const Node::Entry& old) { return old.key == entry.key; });
-    into.entries.push_back(entry);
+    erase(*into, entry.key);
+    into->entries.push_back(entry);
   }
 }
 
@@ -205,16 +202,6 @@ namespace {
 // The parts of a plan that a scenario states outside `batch` and `parallel`.
 constexpr const char* kPlanParts[] = {"schedule", "recompute", "partition", "placement", "offload"};
 
-Node* entry_of(Node& map, const std::string& key) {
-  for (Node::Entry& entry : map.entries)
-    if (entry.key == key) return entry.value.get();
-  return nullptr;
-}
-
-void erase(Node& map, std::string_view key) {
-  std::erase_if(map.entries, [&](const Node::Entry& entry) { return entry.key == key; });
-}
-
 void make_scalar(Node& node, std::string text) {
   node.kind = NodeKind::Scalar;
   node.text = std::move(text);
@@ -226,7 +213,7 @@ void open_degrees(Node& parallel, bool sizes) {
   for (const Axis& axis : kAxes) {
     const bool of_graph = axis.number != &Degrees::pipeline && axis.number != &Degrees::data && axis.number != &Degrees::zero &&
                           axis.number != &Degrees::virtual_stages && axis.number != &Degrees::shard;
-    Node* stated = entry_of(parallel, std::string(axis.key));
+    Node* stated = entry_of(parallel, axis.key);
     if (stated == nullptr || (of_graph && !sizes)) continue;
     // Absent, it is searched where sequences are long.
     if (axis.number == &Degrees::context && stated->text == "1")

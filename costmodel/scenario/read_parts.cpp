@@ -1,8 +1,8 @@
 #include "costmodel/scenario/read_parts.hpp"
-#include "base/input/declare.hpp"
 
 #include <fmt/format.h>
 
+#include "base/input/declare.hpp"
 #include "base/text/counted.hpp"
 #include "base/text/did_you_mean.hpp"
 #include "costmodel/degrees/axes.hpp"

@@ -230,15 +230,12 @@ const Trainer& trainer_of(const Scenario& scenario) {
     Trainer any;
     any.tensor = any.context = any.expert = any.cuts_layers = any.orders_from_files = any.replica_ranks_adjacent = true;
     any.recomputes_by_stage = any.offloads_activations = any.offloads_blocks = true;
-    for (const bool gradients : {false, true})
-      for (const bool streams : {false, true})
-        for (const bool optimizer : {false, true})
-          for (const bool parameters : {false, true}) {
-            HostedState state{optimizer, parameters};
-            state.streams = streams;
-            state.gradients = gradients;
-            any.offloads.push_back({state, parameters ? std::vector<int>{3} : std::vector<int>{0, 1, 2, 3}});
-          }
+    for (unsigned places = 0; places < 16; ++places) {  // every choice of four
+      TrainerOffload& choice = any.offloads.emplace_back();
+      choice.state.optimizer = (places & 1U) != 0, choice.state.parameters = (places & 2U) != 0;
+      choice.state.streams = (places & 4U) != 0, choice.state.gradients = (places & 8U) != 0;
+      choice.zero = choice.state.parameters ? std::vector<int>{3} : std::vector<int>{0, 1, 2, 3};
+    }
     any.zero = any.zero_with_pipeline = any.zero_in_groups = {0, 1, 2, 3};
     any.recompute = {Recompute::None, Recompute::Selective, Recompute::Full};
     using Kind = RecomputedKind;

@@ -8,7 +8,6 @@
 #include <string_view>
 
 #include "base/error.hpp"
-#include "costmodel/workload/archive.hpp"
 #include "costmodel/workload/operands.hpp"
 #include "costmodel/workload/operator_table.hpp"
 

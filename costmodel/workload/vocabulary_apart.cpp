@@ -1,7 +1,5 @@
 #include "costmodel/workload/vocabulary_apart.hpp"
 
-#include <algorithm>
-
 #include "base/error.hpp"
 #include "costmodel/workload/builder.hpp"
 #include "costmodel/workload/operands.hpp"
