@@ -25,17 +25,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string executor() {
-  const fs::path program = find_part("panpipe-exec");
-  if (program.empty())
-    throw MachineError(fmt::format(
-        "panpipe-exec is not in {}: either the program was copied without the files that lie beside it, or this build was made "
-        "without LibTorch; then run make setup, which installs it into .venv, and make build",
-        program_folder().string()));
-  use_libtorch();
-  return program.string();
-}
-
 // Devices and transport that were not asked for: GPUs where every rank has one.
 void choose(RunRequest& request, int ranks_here, const std::optional<World>& world) {
   const bool enough = gpu_for_each_rank(ranks_here, world);
@@ -48,14 +37,6 @@ void choose(RunRequest& request, int ranks_here, const std::optional<World>& wor
 void report_shared_memory(const RunRequest& request, int ranks_here) {
   if (request.transport != "nccl" || ranks_here < 2) return;
   if (const std::string text = small_shared_memory(); !text.empty()) std::fputs(("panpipe: " + text + "\n").c_str(), stderr);
-}
-
-[[noreturn]] void become(const std::vector<std::string>& command) {
-  std::vector<char*> words;
-  for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
-  words.push_back(nullptr);
-  execv(words[0], words.data());
-  throw MachineError(fmt::format("cannot start {}: {}", command[0], std::strerror(errno)));
 }
 
 // Ranks [first, first + count) of a run and the memory that they need of this host.
@@ -98,20 +79,35 @@ bool fits_here(const RunRequest& request, const World& world, const RunRequest& 
 }
 
 std::vector<std::string> command_of(const RunRequest& request) {
-  std::vector<std::string> command{executor(), "run"};
+  std::vector<std::string> command{executor_program(), "run"};
   for (std::string& word : to_arguments(request)) command.push_back(std::move(word));
   return command;
 }
 
 }  // namespace
 
-std::string executor_program() { return executor(); }
+std::string executor_program() {
+  const fs::path program = find_part("panpipe-exec");
+  if (program.empty())
+    throw MachineError(fmt::format(
+        "panpipe-exec is not in {}: either the program was copied without the files that lie beside it, or this build was made "
+        "without LibTorch; then run make setup, which installs it into .venv, and make build",
+        program_folder().string()));
+  use_libtorch();
+  return program.string();
+}
 
-void become_program(const std::vector<std::string>& command) { become(command); }
+void become_program(const std::vector<std::string>& command) {
+  std::vector<char*> words;
+  for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
+  words.push_back(nullptr);
+  execv(words[0], words.data());
+  throw MachineError(fmt::format("cannot start {}: {}", command[0], std::strerror(errno)));
+}
 
 int launch(RunRequest request) {
   check_run_options(request);
-  executor();  // before anything that takes long
+  executor_program();  // before anything that takes long
   const RunRequest asked = request;
   if (const auto world = world_of_environment()) {
     if (request.transport == "local")
@@ -120,10 +116,10 @@ int launch(RunRequest request) {
     choose(request, world->local_size, world);
     if (request.device == "cpu" && !fits_here(request, *world, asked)) return static_cast<int>(ExitCode::MachineCannot);
     if (world->local_rank == 0) report_shared_memory(request, world->local_size);
-    become(command_of(request));
+    become_program(command_of(request));
   }
   if (request.transport == "local" && request.device.empty()) request.device = visible_gpus() > 0 ? "cuda" : "cpu";
-  if (request.transport == "local" && request.device == "cuda") become(command_of(request));
+  if (request.transport == "local" && request.device == "cuda") become_program(command_of(request));
   int ranks = 0;
   {
     const Experiment experiment(load_scenario(request.scenario, all_overrides(request), request.plan));
@@ -133,7 +129,7 @@ int launch(RunRequest request) {
     if (request.device == "cpu") report_before_start(use_of(request, experiment, plan, 0, ranks, asked), request.overcommit);
   }
   report_shared_memory(request, ranks);
-  if (request.transport == "local") become(command_of(request));
+  if (request.transport == "local") become_program(command_of(request));
   return run_ranks(command_of(request), ranks, request.deadline_s);
 }
 

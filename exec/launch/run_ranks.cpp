@@ -1,13 +1,10 @@
 // The processes of one host's ranks, from start to end.
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,6 +22,7 @@
 #include "base/error.hpp"
 #include "base/files/standard_output.hpp"
 #include "exec/launch/launch.hpp"
+#include "exec/launch/sockets.hpp"
 #include "exec/launch/world.hpp"
 
 namespace panpipe::exec {
@@ -35,34 +33,12 @@ using Steady = std::chrono::steady_clock;
 // Beyond the deadline, for processes to end.
 constexpr auto kGrace = std::chrono::seconds(2);
 
-// A file descriptor that closes itself.
-class Handle {
- public:
-  Handle() = default;
-  explicit Handle(int number) : number_(number) {}
-  Handle(Handle&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  Handle& operator=(Handle&& other) noexcept {
-    std::swap(number_, other.number_);
-    return *this;
-  }
-  ~Handle() {
-    if (number_ >= 0) ::close(number_);
-  }
-  int get() const { return number_; }
-  bool open() const { return number_ >= 0; }
-  void close() { Handle().swap_with(*this); }
-
- private:
-  void swap_with(Handle& other) noexcept { std::swap(number_, other.number_); }
-  int number_ = -1;
-};
-
 struct Rank {
   pid_t process = -1;
   bool running = false;
-  int status = 0;  // of waitpid
-  int turn = 0;    // 1 = ended first
-  Handle talk;     // its standard error (and output, of all but rank 0)
+  int status = 0;            // of waitpid
+  int turn = 0;              // 1 = ended first
+  std::optional<Pipe> talk;  // its standard error (and output, of all but rank 0), until its end
   std::string rest;
   std::string error;  // lines that it marked as its final error
   bool failed() const { return !running && status != 0; }
@@ -70,20 +46,6 @@ struct Rank {
 };
 
 MachineError cannot(const char* what) { return MachineError(fmt::format("cannot {}: {}", what, std::strerror(errno))); }
-
-// Listens on a free port of the loopback interface; rank 0 takes the socket over.
-Handle open_master(int& port) {
-  Handle listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  if (!listener.open() || bind(listener.get(), reinterpret_cast<sockaddr*>(&address), size) != 0 ||
-      listen(listener.get(), 1024) != 0 || getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0)
-    throw cannot("open a port for the ranks to meet");
-  port = ntohs(address.sin_port);
-  return listener;
-}
 
 class Ranks {
  public:
@@ -101,7 +63,8 @@ class Ranks {
     std::random_device random;
     token_ = fmt::format("{:08x}{:08x}{:08x}{:08x}", random(), random(), random(), random());
     int port = 0;
-    Handle master = open_master(port);
+    const Handle master = listener_at("127.0.0.1", port);  // rank 0 takes it over
+    if (!master.open()) throw cannot("open a port for the ranks to meet");
     for (int rank = 0; rank < count; ++rank) start(rank, master.get(), port);
   }
   ~Ranks() {
@@ -112,10 +75,10 @@ class Ranks {
   }
 
   int wait() {
-    while (std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.running || rank.talk.open(); })) {
+    while (std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.running || rank.talk; })) {
       std::vector<pollfd> sockets{{signals_.get(), POLLIN, 0}};
       for (const Rank& rank : ranks_)
-        if (rank.talk.open()) sockets.push_back({rank.talk.get(), POLLIN, 0});
+        if (rank.talk) sockets.push_back({rank.talk->descriptor(), POLLIN, 0});
       poll(sockets.data(), sockets.size(), 100);
       for (std::size_t i = 0; i < ranks_.size(); ++i) read(i);
       read_signals();
@@ -130,11 +93,7 @@ class Ranks {
  private:
   void start(int number, int master, int port) {
     Rank& rank = ranks_[number];
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0) throw cannot("make a pipe for a rank");
-    rank.talk = Handle(ends[0]);
-    const Handle theirs(ends[1]);
-    fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    rank.talk.emplace("a pipe for a rank");
     const std::string place = std::to_string(number), size = std::to_string(ranks_.size());
     const pid_t parent = getpid();
     const pid_t child = fork();
@@ -150,8 +109,8 @@ class Ranks {
         const int nothing = open("/dev/null", O_RDONLY);
         dup2(nothing, STDIN_FILENO);
       }
-      if (number != 0) dup2(theirs.get(), STDOUT_FILENO);
-      dup2(theirs.get(), STDERR_FILENO);
+      if (number != 0) rank.talk->take_over(STDOUT_FILENO);
+      rank.talk->take_over(STDERR_FILENO);
       setenv("RANK", place.c_str(), 1);
       setenv("LOCAL_RANK", place.c_str(), 1);
       setenv("WORLD_SIZE", size.c_str(), 1);
@@ -164,13 +123,14 @@ class Ranks {
         const int socket = dup(master);  // without close-on-exec
         setenv(kMasterSocketVariable, std::to_string(socket).c_str(), 1);
       }
-      std::vector<char*> words;
-      for (const std::string& word : command_) words.push_back(const_cast<char*>(word.c_str()));
-      words.push_back(nullptr);
-      execv(words[0], words.data());
-      dprintf(STDERR_FILENO, "%cpanpipe: this machine cannot: cannot start %s: %s\n", kErrorMark, words[0], std::strerror(errno));
+      try {
+        become_program(command_);
+      } catch (const MachineError& error) {
+        dprintf(STDERR_FILENO, "%cpanpipe: this machine cannot: %s\n", kErrorMark, error.what());
+      }
       _exit(static_cast<int>(ExitCode::MachineCannot));
     }
+    rank.talk->close_write();
     rank.process = child;
     rank.running = true;
   }
@@ -183,15 +143,9 @@ class Ranks {
   // Passes on a rank's output, line by line; its final error is held until the end.
   void read(std::size_t number) {
     Rank& rank = ranks_[number];
-    char buffer[4096];
-    while (rank.talk.open()) {
-      const ssize_t count = ::read(rank.talk.get(), buffer, sizeof(buffer));
-      if (count > 0) rank.rest.append(buffer, static_cast<std::size_t>(count));
-      if (count < 0 && (errno == EAGAIN || errno == EINTR)) break;
-      if (count <= 0) {
-        rank.talk.close();
-        if (!rank.rest.empty() && rank.rest.back() != '\n') rank.rest += '\n';
-      }
+    if (rank.talk && !rank.talk->read(rank.rest)) {
+      rank.talk.reset();
+      if (!rank.rest.empty() && rank.rest.back() != '\n') rank.rest += '\n';
     }
     for (std::size_t end; (end = rank.rest.find('\n')) != std::string::npos; rank.rest.erase(0, end + 1)) {
       const std::string line = rank.rest.substr(0, end);
@@ -239,7 +193,7 @@ class Ranks {
       rank.running = false;
       rank.turn = ++ended_;
       read(i);
-      rank.talk.close();  // its own children must not delay this process
+      rank.talk.reset();  // its own children must not delay this process
       if (stopped()) end_all(SIGKILL);
       if (!rank.failed() || interrupts_ > 1 || stopped()) continue;
       if (!failure_) failure_ = Steady::now();

@@ -36,7 +36,7 @@ struct TwoRanks {
   // `before`: what comes to the port before rank 1 does.
   explicit TwoRanks(const std::function<void(int port)>& before = [](int) {}) {
     int port = 0;
-    const int listener = listen_anywhere(port);
+    const Handle listener = listen_anywhere(port);
     std::thread other([&] {
       before(port);
       peer = std::move(*Line::connect("127.0.0.1", port, 20s));
@@ -185,14 +185,14 @@ TEST(Line, APeerThatTakesNothingIsGivenUp) {
 // A program that answers at rank 0's port must prove that it knows the token.
 TEST(ForeignConnections, WhoCannotShowTheTokenIsNotRankZero) {
   int port = 0;
-  const int listener = listen_at("127.0.0.1", port);
+  const Handle listener = listen_at("127.0.0.1", port);
   std::atomic<bool> over{false};
   std::thread impostor([&] {
     std::vector<Line> lines;
     while (!over) {
-      pollfd wait{listener, POLLIN, 0};
+      pollfd wait{listener.get(), POLLIN, 0};
       if (poll(&wait, 1, 10) != 1) continue;
-      lines.emplace_back(accept(listener, nullptr, nullptr));
+      lines.emplace_back(accept(listener.get(), nullptr, nullptr));
       lines.back().send({{"challenge", "c"}});
       lines.back().send({{"welcome", "come in"}});
       lines.back().send({{"lost", "the end"}});
@@ -205,7 +205,6 @@ TEST(ForeignConnections, WhoCannotShowTheTokenIsNotRankZero) {
                 ", but what answers there did not show within 1 s that it is rank 0 of this run");
   over = true;
   impostor.join();
-  close(listener);
 }
 
 // An operation of two devices: {id, members, sentence, milliseconds}.

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "exec/engine/transport/loss_verdict.hpp"
+#include "exec/launch/sockets.hpp"
 
 namespace panpipe::exec {
 
@@ -35,9 +36,9 @@ struct WatchOptions {
 
 class Watch {
  public:
-  // Rank 0 owns a listener (rank_meeting.hpp), and the other ranks connect to it; `token` is shared by all ranks of a run.
+  // Rank 0 has a listener (rank_meeting.hpp), and the other ranks connect to it; `token` is shared by all ranks of a run.
   // Returns when all ranks are connected; throws MachineError with the missing ranks after the deadline.
-  Watch(WatchOptions options, int listener, const std::string& token);
+  Watch(WatchOptions options, const Handle& listener, const std::string& token);
   Watch(WatchOptions options, const std::string& host, int port, const std::string& token);
   ~Watch();  // sends a goodbye
 
@@ -49,8 +50,8 @@ class Watch {
   // The event that the rank's device waits for ("" for none), and the operations that it has reached; of operations that run in
   // order, at most one.
   void device(const std::string& waits_for, std::vector<Standing> operations);
-  void abort(const std::string& reason) noexcept;
-  void refuse(const std::string& text) noexcept;  // abort() for wrong input, with the text for the user
+  void abort(const std::string& reason) noexcept { end(reason, false); }
+  void refuse(const std::string& text) noexcept { end(text, true); }  // abort() for wrong input, with the text for the user
 
   // This rank no longer needs the others. `all_through` is called on the watch's thread once this is true of every rank; from
   // then on no rank can be lost.
@@ -65,6 +66,8 @@ class Watch {
   std::string others() const;
 
  private:
+  void end(const std::string& why, bool input) noexcept;
+
   struct State;
   std::unique_ptr<State> state_;
 };

@@ -2,7 +2,6 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/from_blob.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -18,109 +17,32 @@
 namespace panpipe::exec {
 namespace {
 
-using namespace std::chrono_literals;
-constexpr std::chrono::milliseconds kNever = 24h * 365;  // the watch decides, not Gloo
-
-struct Sent : Pending {
-  std::shared_ptr<Mailbox> mailbox;
-  Watch* watch = nullptr;
+struct Sent : WatchedPending {
+  using WatchedPending::WatchedPending;
   std::shared_ptr<Mailbox::Flag> flag;
   at::Tensor kept;
   int to = 0;
   bool done() override { return mailbox->get(*flag); }
   void wait(Clock::duration deadline, const std::string& what) override {
-    completed = mailbox->wait(*flag, *watch, deadline, what, to);
+    completed = mailbox->wait(*flag, watch, deadline, what, to);
   }
 };
 
-struct Arriving : Pending {
-  std::shared_ptr<Mailbox> mailbox;
-  Watch* watch = nullptr;
+struct Arriving : WatchedPending {
+  using WatchedPending::WatchedPending;
   TensorSpec expected;
   Mailbox::Key key;
   bool taken = false;
   bool done() override { return taken || mailbox->has(key); }
   void wait(Clock::duration deadline, const std::string& what) override {
     if (taken) return;
-    Mailbox::Message message = mailbox->take(key, *watch, deadline, what);
+    Mailbox::Message message = mailbox->take(key, watch, deadline, what);
     check_arrived(expected, message.value, std::get<0>(key), what);
     value = expected.device.is_cpu() ? std::move(message.value) : message.value.to(expected.device);
     completed = message.arrived;
     taken = true;
   }
 };
-
-// A collective on a CPU tensor of a type that Gloo sums; `finish` brings the result to where it is wanted.
-struct Joined : Pending {
-  std::shared_ptr<Mailbox> mailbox;
-  Watch* watch = nullptr;
-  std::shared_ptr<Mailbox::Flag> flag = std::make_shared<Mailbox::Flag>();
-  std::shared_ptr<std::string> fault = std::make_shared<std::string>();
-  at::Tensor wanted, used;
-  std::function<void()> last;  // after it, before what was used goes to where it is wanted
-  bool finished = false;
-  bool done() override { return mailbox->get(*flag); }
-  void wait(Clock::duration deadline, const std::string& what) override {
-    completed = mailbox->wait(*flag, *watch, deadline, what);
-    if (!fault->empty()) {
-      // A member is gone: the watch reports which. Only without such a report is this the reason.
-      const Mailbox::Flag never;
-      mailbox->broken(-1, *fault);
-      mailbox->wait(never, *watch, deadline, what);
-    }
-    if (finished) return;
-    finished = true;
-    if (last) std::exchange(last, nullptr)();
-    if (!used.is_same(wanted)) {
-      const at::NoGradGuard no_graph;
-      wanted.copy_(used);
-    }
-  }
-};
-
-struct Nothing : Pending {
-  bool done() override { return true; }
-  void wait(Clock::duration, const std::string&) override {}
-};
-
-// A contiguous CPU tensor with the same values.
-at::Tensor on_cpu(const at::Tensor& value) { return value.detach().to(at::kCPU).contiguous(); }
-
-at::Tensor as_bytes(const at::Tensor& value) {
-  return at::from_blob(
-      value.data_ptr(), {static_cast<std::int64_t>(value.nbytes())}, [value](void*) {}, at::kByte);
-}
-
-at::ScalarType summed_as(at::ScalarType dtype) {
-  switch (dtype) {
-    case at::kFloat:
-    case at::kDouble:
-    case at::kHalf:
-    case at::kInt:
-    case at::kLong:
-      return dtype;
-    case at::kBFloat16:
-      return at::kFloat;  // rounded once, at the end
-    case at::kShort:
-    case at::kByte:
-    case at::kChar:
-      return at::kInt;
-    default:
-      throw InternalError(fmt::format("tensors of type {} are not summed over ranks", c10::toString(dtype)));
-  }
-}
-
-void when_done(const c10::intrusive_ptr<c10d::Work>& work, const std::shared_ptr<Joined>& joined) {
-  // The work must live until its own callback, which holds only what the waiting side holds too.
-  work->getFuture()->addCallback(
-      [mailbox = joined->mailbox, flag = joined->flag, fault = joined->fault](c10::ivalue::Future& future) {
-        if (future.hasError()) {
-          const std::string text = future.tryRetrieveErrorMessage();
-          *fault = text.empty() ? "the collective failed" : text.substr(0, text.find('\n'));
-        }
-        mailbox->set(*flag);
-      });
-}
 
 }  // namespace
 
@@ -134,7 +56,7 @@ GlooTransport::GlooTransport(const ProcessOptions& options)
     options_.world.local_size = rendezvous_.local_size;
   }
   auto group = make_gloo_group(rendezvous_.store, "world", rank(), size(), rendezvous_.address, options.deadline);
-  links_ = std::make_unique<GlooLinks>(std::move(group), rank(), size(), *mailbox_, *rendezvous_.watch);
+  links_ = std::make_unique<GlooLinks>(std::move(group), rank(), size(), *mailbox_, watch());
   // Gloo connects each with all: a rank that left as soon as it was connected itself would break the others' connecting, and
   // they would report that, not its reason.
   try {
@@ -162,19 +84,15 @@ PendingPtr GlooTransport::receive(const TensorSpec& expected, int from, std::uin
 }
 
 PendingPtr GlooTransport::give(const at::Tensor& value, int to, Channel channel, std::uint32_t tag) {
-  auto pending = std::make_shared<Sent>();
-  pending->mailbox = mailbox_;
-  pending->watch = rendezvous_.watch.get();
-  pending->kept = on_cpu(value);
+  auto pending = std::make_shared<Sent>(mailbox_, watch());
+  pending->kept = value.detach().to(at::kCPU).contiguous();
   pending->to = to;
   pending->flag = links_->send(pending->kept, to, channel, tag);
   return pending;
 }
 
 PendingPtr GlooTransport::take(const TensorSpec& expected, int from, Channel channel, std::uint32_t tag) {
-  auto pending = std::make_shared<Arriving>();
-  pending->mailbox = mailbox_;
-  pending->watch = rendezvous_.watch.get();
+  auto pending = std::make_shared<Arriving>(mailbox_, watch());
   pending->expected = expected;
   pending->key = {from, channel, tag};
   return pending;
@@ -184,12 +102,13 @@ Group GlooTransport::make_group(const std::vector<int>& ranks) {
   if (const auto known = groups_.find(ranks); known != groups_.end()) return known->second;
   const Group group{ranks, static_cast<int>(groups_.size())};
   groups_[ranks] = group;
-  const auto mine = std::find(ranks.begin(), ranks.end(), rank());
-  if (mine == ranks.end()) return group;
+  if (std::find(ranks.begin(), ranks.end(), rank()) == ranks.end()) return group;
   await_members(ranks);
   const std::string name = fmt::format("group-{}", fmt::join(ranks, "-"));
-  connected_[group.id] = make_gloo_group(rendezvous_.store, name, static_cast<int>(mine - ranks.begin()),
-                                         static_cast<int>(ranks.size()), rendezvous_.address, options_.deadline);
+  const auto own = member_of(group, rank());
+  auto connected = make_gloo_group(rendezvous_.store, name, static_cast<int>(own), static_cast<int>(ranks.size()),
+                                   rendezvous_.address, options_.deadline);
+  connected_.try_emplace(group.id, GlooGroup(std::move(connected), group, own, mailbox_, watch()));
   return group;
 }
 
@@ -201,85 +120,13 @@ void GlooTransport::await_members(const std::vector<int>& ranks) {
   const int first = ranks.front();
   if (rank() != first) {
     links_->send(nothing, first, Channel::Arrival, tag);
-    mailbox_->take({first, Channel::Arrival, tag}, *rendezvous_.watch, options_.deadline, what);
+    mailbox_->take({first, Channel::Arrival, tag}, watch(), options_.deadline, what);
     return;
   }
   for (const int other : ranks)
-    if (other != first) mailbox_->take({other, Channel::Arrival, tag}, *rendezvous_.watch, options_.deadline, what);
+    if (other != first) mailbox_->take({other, Channel::Arrival, tag}, watch(), options_.deadline, what);
   for (const int other : ranks)
     if (other != first) links_->send(nothing, other, Channel::Arrival, tag);
-}
-
-PendingPtr GlooTransport::all_reduce(at::Tensor value, const Group& group) {
-  if (value.numel() == 0) return std::make_shared<Nothing>();
-  auto pending = std::make_shared<Joined>();
-  pending->mailbox = mailbox_;
-  pending->watch = rendezvous_.watch.get();
-  pending->wanted = value.detach();
-  const at::ScalarType type = summed_as(value.scalar_type());
-  const bool in_place = value.device().is_cpu() && value.is_contiguous() && type == value.scalar_type();
-  pending->used = in_place ? pending->wanted : on_cpu(value).to(type);
-  c10d::AllreduceOptions options;
-  options.timeout = kNever;
-  std::vector<at::Tensor> tensors{pending->used};
-  when_done(connected_.at(group.id)->allreduce(tensors, options), pending);
-  return pending;
-}
-
-PendingPtr GlooTransport::broadcast(at::Tensor value, int root, const Group& group) {
-  if (value.numel() == 0) return std::make_shared<Nothing>();
-  auto pending = std::make_shared<Joined>();
-  pending->mailbox = mailbox_;
-  pending->watch = rendezvous_.watch.get();
-  pending->wanted = value.detach();
-  pending->used = value.device().is_cpu() && value.is_contiguous() ? pending->wanted : on_cpu(value);
-  c10d::BroadcastOptions options;
-  options.rootRank = std::find(group.ranks.begin(), group.ranks.end(), root) - group.ranks.begin();
-  options.timeout = kNever;
-  std::vector<at::Tensor> tensors{as_bytes(pending->used)};
-  when_done(connected_.at(group.id)->broadcast(tensors, options), pending);
-  return pending;
-}
-
-PendingPtr GlooTransport::all_gather(at::Tensor whole, const Group& group) {
-  if (whole.numel() == 0) return std::make_shared<Nothing>();
-  auto pending = std::make_shared<Joined>();
-  pending->mailbox = mailbox_;
-  pending->watch = rendezvous_.watch.get();
-  pending->wanted = whole.detach();
-  pending->used = whole.device().is_cpu() ? pending->wanted : on_cpu(whole);
-  at::Tensor bytes = as_bytes(pending->used);
-  at::Tensor own = part_of(bytes, member_of(group, rank()), group.ranks.size()).clone();
-  c10d::AllgatherOptions options;
-  options.timeout = kNever;
-  when_done(connected_.at(group.id)->_allgather_base(bytes, own, options), pending);
-  return pending;
-}
-
-// Gloo's own is an all-reduce of the whole. Here each member's part comes to it, as many bytes as a ring moves, and is summed in
-// the order of the ranks: to the same bits as threads sum.
-PendingPtr GlooTransport::reduce_scatter(at::Tensor whole, const Group& group) {
-  if (whole.numel() == 0) return std::make_shared<Nothing>();
-  auto pending = std::make_shared<Joined>();
-  pending->mailbox = mailbox_;
-  pending->watch = rendezvous_.watch.get();
-  const std::size_t members = group.ranks.size();
-  pending->wanted = part_of(whole.detach(), member_of(group, rank()), members);
-  const at::Tensor given = on_cpu(whole), parts = at::empty_like(given);
-  pending->used = part_of(parts, 0, members);
-  pending->last = [given, parts, members, raw = pending.get()] {
-    const at::NoGradGuard no_graph;
-    const at::ScalarType type = summed_as(parts.scalar_type());
-    at::Tensor sum = part_of(parts, 0, members).to(type, /*non_blocking=*/false, /*copy=*/true);
-    for (std::size_t member = 1; member < members; ++member) sum.add_(part_of(parts, member, members).to(type));
-    raw->used = std::move(sum);
-  };
-  at::Tensor to = as_bytes(parts), from = as_bytes(given);
-  std::vector<std::int64_t> equal;
-  c10d::AllToAllOptions options;
-  options.timeout = kNever;
-  when_done(connected_.at(group.id)->alltoall_base(to, from, equal, equal, options), pending);
-  return pending;
 }
 
 PendingPtr GlooTransport::all_to_all(at::Tensor rows, const std::vector<std::int64_t>& sent,
@@ -302,10 +149,10 @@ void GlooTransport::settle(at::Device device, Clock::duration deadline, const st
   if (end.reached()) return;
   mailbox_->poll(
       [&] {
-        if (!device_waits()) rendezvous_.watch->progress();
+        if (!device_waits()) watch().progress();
         return end.reached();
       },
-      *rendezvous_.watch, deadline, what);
+      watch(), deadline, what);
 }
 
 // Over rank 0: everybody's bytes to it, all of them back. Two messages deep, and the one way in which waits are ended by the
@@ -318,7 +165,7 @@ std::vector<std::string> GlooTransport::all_gather(const std::string& bytes, Clo
     return tensor;
   };
   const auto text_from = [&](int from) {
-    const at::Tensor tensor = mailbox_->take({from, Channel::Control, turn}, *rendezvous_.watch, deadline, what).value;
+    const at::Tensor tensor = mailbox_->take({from, Channel::Control, turn}, watch(), deadline, what).value;
     return std::string(static_cast<const char*>(tensor.data_ptr()), tensor.nbytes());
   };
   std::vector<std::string> all;
@@ -336,12 +183,12 @@ std::vector<std::string> GlooTransport::all_gather(const std::string& bytes, Clo
 
 void GlooTransport::set_action(const std::string& action) {
   action_ = action;
-  rendezvous_.watch->set_action(action);
+  watch().set_action(action);
 }
 
 void GlooTransport::abort(const std::string& reason) noexcept {
   mailbox_->end(fmt::format("rank {} ended the run: {}", rank(), reason));
-  rendezvous_.watch->abort(reason);
+  watch().abort(reason);
 }
 
 // The others' text names this rank where they may have been given other files; the ranks of panpipe run are of one host, and a
@@ -349,14 +196,14 @@ void GlooTransport::abort(const std::string& reason) noexcept {
 void GlooTransport::refuse(const InputError& error) noexcept {
   const std::string text = error.what();
   mailbox_->end(text, true);
-  rendezvous_.watch->refuse(options_.world.launcher == "panpipe run" ? text : fmt::format("rank {}: {}", rank(), text));
+  watch().refuse(options_.world.launcher == "panpipe run" ? text : fmt::format("rank {}: {}", rank(), text));
 }
 
 void GlooTransport::leave(Clock::duration deadline, const std::string& what) {
   const auto through = std::make_shared<Mailbox::Flag>();
-  rendezvous_.watch->leave([mailbox = mailbox_, through] { mailbox->set(*through); });
-  mailbox_->wait(*through, *rendezvous_.watch, deadline, what);
-  rendezvous_.watch->farewell(deadline);
+  watch().leave([mailbox = mailbox_, through] { mailbox->set(*through); });
+  mailbox_->wait(*through, watch(), deadline, what);
+  watch().farewell(deadline);
 }
 
 std::unique_ptr<Transport> make_gloo_transport(const ProcessOptions& options) { return std::make_unique<GlooTransport>(options); }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "exec/engine/transport/common_end.hpp"
+#include "exec/engine/transport/gloo_group.hpp"
 #include "exec/engine/transport/gloo_links.hpp"
 #include "exec/engine/transport/rendezvous.hpp"
 
@@ -20,10 +21,14 @@ class GlooTransport : public Transport, public Ending {
   PendingPtr send(at::Tensor value, int to, std::uint32_t tag) override;
   PendingPtr receive(const TensorSpec& expected, int from, std::uint32_t tag) override;
   Group make_group(const std::vector<int>& ranks) override;
-  PendingPtr all_reduce(at::Tensor value, const Group& group) override;
-  PendingPtr broadcast(at::Tensor value, int root, const Group& group) override;
-  PendingPtr all_gather(at::Tensor whole, const Group& group) override;
-  PendingPtr reduce_scatter(at::Tensor whole, const Group& group) override;
+  PendingPtr all_reduce(at::Tensor value, const Group& group) override { return connected_.at(group.id).all_reduce(value); }
+  PendingPtr broadcast(at::Tensor value, int root, const Group& group) override {
+    return connected_.at(group.id).broadcast(value, root);
+  }
+  PendingPtr all_gather(at::Tensor whole, const Group& group) override { return connected_.at(group.id).all_gather(whole); }
+  PendingPtr reduce_scatter(at::Tensor whole, const Group& group) override {
+    return connected_.at(group.id).reduce_scatter(whole);
+  }
   PendingPtr all_to_all(at::Tensor rows, const std::vector<std::int64_t>& sent, const std::vector<std::int64_t>& received,
                         const Group& group) override;
   void barrier(Clock::duration deadline, const std::string& what) override;
@@ -56,8 +61,8 @@ class GlooTransport : public Transport, public Ending {
   Rendezvous rendezvous_;
   std::unique_ptr<GlooLinks> links_;
   std::map<std::vector<int>, Group> groups_;
-  std::map<int, c10::intrusive_ptr<c10d::ProcessGroupGloo>> connected_;  // by group id, if this rank is a member
-  std::map<int, std::uint32_t> exchanges_;                               // by group id
+  std::map<int, GlooGroup> connected_;      // by group id, if this rank is a member
+  std::map<int, std::uint32_t> exchanges_;  // by group id
   std::uint32_t gathers_ = 0;
 };
 

@@ -37,12 +37,12 @@ std::string first_line(const std::exception& error) {
 
 at::Tensor byte_tensor(std::int64_t bytes) { return at::empty({bytes}, at::kByte); }
 
+}  // namespace
+
 at::Tensor bytes_of(const at::Tensor& value, std::int64_t offset, std::int64_t count) {
   return at::from_blob(
       static_cast<char*>(value.data_ptr()) + offset, {count}, [value](void*) {}, at::kByte);
 }
-
-}  // namespace
 
 c10::intrusive_ptr<c10d::ProcessGroupGloo> make_gloo_group(const c10::intrusive_ptr<c10d::Store>& store, const std::string& name,
                                                            int rank, int size, const std::string& address,

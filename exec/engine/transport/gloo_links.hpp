@@ -25,6 +25,9 @@ c10::intrusive_ptr<c10d::ProcessGroupGloo> make_gloo_group(const c10::intrusive_
                                                            int rank, int size, const std::string& address,
                                                            Clock::duration deadline);
 
+// Bytes of a contiguous CPU tensor, in its memory, which they keep alive.
+at::Tensor bytes_of(const at::Tensor& value, std::int64_t offset, std::int64_t count);
+
 class GlooLinks {
  public:
   GlooLinks(c10::intrusive_ptr<c10d::ProcessGroupGloo> group, int rank, int size, Mailbox& mailbox, Watch& watch);

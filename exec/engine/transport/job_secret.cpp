@@ -11,6 +11,7 @@
 #include <random>
 
 #include "base/error.hpp"
+#include "exec/launch/sockets.hpp"
 #include "exec/launch/world.hpp"
 
 namespace panpipe::exec {
@@ -26,15 +27,10 @@ std::string sha256(const std::string& text) {
 }
 
 std::string first_line_of(const std::string& path) {
-  struct Opened {
-    int number;
-    ~Opened() {
-      if (number >= 0) ::close(number);
-    }
-  } const file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  const Handle file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   struct stat status {};
   // Checks the open file, because its path may name another one a moment later.
-  if (file.number < 0 || ::fstat(file.number, &status) != 0)
+  if (::fstat(file.get(), &status) != 0)
     throw InputError(fmt::format("environment: {}: cannot read {}", kTokenFileVariable, path));
   if (status.st_uid != ::geteuid())
     throw InputError(
@@ -46,7 +42,7 @@ std::string first_line_of(const std::string& path) {
         fmt::format("environment: {}: others than its owner may read {}: chmod 600 {}", kTokenFileVariable, path, path));
   std::string text;
   char buffer[4096];
-  for (ssize_t count; text.find('\n') == std::string::npos && (count = ::read(file.number, buffer, sizeof(buffer))) != 0;) {
+  for (ssize_t count; text.find('\n') == std::string::npos && (count = ::read(file.get(), buffer, sizeof(buffer))) != 0;) {
     if (count < 0) throw InputError(fmt::format("environment: {}: cannot read {}", kTokenFileVariable, path));
     text.append(buffer, static_cast<std::size_t>(count));
   }

@@ -7,22 +7,21 @@
 #include <string>
 #include <vector>
 
+#include "exec/launch/sockets.hpp"
+
 namespace panpipe::exec {
 
 class Line {
  public:
   Line() = default;
   explicit Line(int socket);
-  Line(Line&& other) noexcept;
-  Line& operator=(Line&& other) noexcept;
-  ~Line();
 
   // Retries until the deadline, since the listener may start later. nullopt if it did not start.
   static std::optional<Line> connect(const std::string& host, int port, std::chrono::steady_clock::duration deadline);
 
-  int socket() const { return socket_; }
-  bool open() const { return socket_ >= 0; }
-  void close();
+  int socket() const { return socket_.get(); }
+  bool open() const { return socket_.open(); }
+  void close() { socket_.close(); }
   // Without waiting: what the other side does not take now is sent before the next document. Returns false if it is gone, or has
   // not taken kLongest bytes; nothing more is sent then, because half a line may have been sent.
   bool send(const nlohmann::json& document);
@@ -33,7 +32,7 @@ class Line {
   static constexpr std::size_t kLongest = 1 << 20;
 
  private:
-  int socket_ = -1;
+  Handle socket_;
   bool jammed_ = false;
   std::string unsent_;
   std::string rest_;  // of what was received: a line without its end

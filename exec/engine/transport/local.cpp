@@ -27,7 +27,7 @@ struct Message {
 
 // One collective of one group. Sums are made in rank order, so that the result does not depend on who was first.
 struct Collective {
-  std::map<int, Message> parts;
+  std::map<int, Message> parts;  // by rank
   DeviceOrder written;
   Clock::time_point finished{};
   bool done = false;
@@ -59,6 +59,16 @@ struct Hub {
     return text;
   }
 
+  // Is the run over? Under the lock, as all of these.
+  void throw_end(const std::string& what) const {
+    if (refusal) throw *refusal;
+    if (aborted) throw PeerLost(fmt::format("{}: {}", what, reason));
+  }
+  void end() {
+    aborted = true;
+    changed.notify_all();
+  }
+
   // Waits for `ready` under the lock. PeerLost when aborted, or when nothing of this process computed for the deadline.
   template <class Ready>
   void wait(std::unique_lock<std::mutex>& hold, int rank, Clock::duration deadline, const std::string& what, Ready ready) {
@@ -68,8 +78,7 @@ struct Hub {
     waits[i] = true;
     Quiet quiet(deadline);
     while (!ready()) {
-      if (refusal) throw *refusal;
-      if (aborted) throw PeerLost(fmt::format("{}: {}", what, reason));
+      throw_end(what);
       if (quiet.over(process_cpu_time()))
         throw PeerLost(fmt::format("{}: nothing arrived and no rank computed for {:.3g} s{}", what,
                                    std::chrono::duration<double>(deadline).count(), others(rank)));
@@ -78,11 +87,6 @@ struct Hub {
     waits[i] = false;
     at[i] = before;
   }
-};
-
-struct Done : Pending {
-  bool done() override { return true; }
-  void wait(Clock::duration, const std::string&) override {}
 };
 
 struct Receive : Pending {
@@ -132,52 +136,41 @@ struct Joined : Pending {
   }
 };
 
-void sum_up(Collective& collective) {
-  const at::NoGradGuard no_graph;
-  for (auto& [rank, part] : collective.parts) part.written.before(part.value.device(), part.value);
-  at::Tensor sum = collective.parts.begin()->second.value.clone();
-  for (auto part = std::next(collective.parts.begin()); part != collective.parts.end(); ++part)
-    sum.add_(part->second.value.to(sum.device()));
-  for (auto& [rank, part] : collective.parts) part.value.copy_(sum);
-  collective.written = DeviceOrder::now(sum);
+using Values = std::vector<at::Tensor>;  // of the members, in rank order
+
+// Each of these returns the tensor behind whose stream the results are there.
+at::Tensor summed(const Values& values) {
+  at::Tensor sum = values.front().clone();
+  for (std::size_t member = 1; member < values.size(); ++member) sum.add_(values[member].to(sum.device()));
+  return sum;
 }
 
-void spread(Collective& collective, int root) {
-  const at::NoGradGuard no_graph;
-  for (auto& [rank, part] : collective.parts) part.written.before(part.value.device(), part.value);
-  const at::Tensor& source = collective.parts.at(root).value;
-  for (auto& [rank, part] : collective.parts)
-    if (rank != root) part.value.copy_(source);
-  collective.written = DeviceOrder::now(source);
+at::Tensor sum_up(const Values& values) {
+  at::Tensor sum = summed(values);
+  for (const at::Tensor& value : values) value.copy_(sum);
+  return sum;
 }
 
-void gather(Collective& collective) {
-  const at::NoGradGuard no_graph;
-  for (auto& [rank, part] : collective.parts) part.written.before(part.value.device(), part.value);
-  std::size_t member = 0;
-  for (auto& [rank, part] : collective.parts) {
-    const at::Tensor own = part_of(part.value, member, collective.parts.size());
-    for (auto& [other, whole] : collective.parts)
-      if (other != rank) part_of(whole.value, member, collective.parts.size()).copy_(own);
-    ++member;
+at::Tensor spread(const Values& values, std::size_t root) {
+  for (std::size_t member = 0; member < values.size(); ++member)
+    if (member != root) values[member].copy_(values[root]);
+  return values[root];
+}
+
+at::Tensor gather(const Values& values) {
+  for (std::size_t member = 0; member < values.size(); ++member)
+    for (std::size_t other = 0; other < values.size(); ++other)
+      if (other != member) part_of(values[other], member, values.size()).copy_(part_of(values[member], member, values.size()));
+  return values.front();
+}
+
+at::Tensor sum_parts(const Values& values) {
+  for (std::size_t member = 0; member < values.size(); ++member) {
+    Values parts;
+    for (const at::Tensor& value : values) parts.push_back(part_of(value, member, values.size()));
+    parts[member].copy_(summed(parts));
   }
-  collective.written = DeviceOrder::now(collective.parts.begin()->second.value);
-}
-
-void sum_parts(Collective& collective) {
-  const at::NoGradGuard no_graph;
-  for (auto& [rank, part] : collective.parts) part.written.before(part.value.device(), part.value);
-  std::size_t member = 0;
-  for (auto& [rank, target] : collective.parts) {
-    at::Tensor sum;
-    for (auto& [other, part] : collective.parts) {
-      const at::Tensor summand = part_of(part.value, member, collective.parts.size());
-      sum = sum.defined() ? sum.add_(summand.to(sum.device())) : summand.clone();
-    }
-    part_of(target.value, member, collective.parts.size()).copy_(sum);
-    ++member;
-  }
-  collective.written = DeviceOrder::now(collective.parts.begin()->second.value);
+  return values.front();
 }
 
 class LocalTransport : public Transport, public Ending {
@@ -188,7 +181,6 @@ class LocalTransport : public Transport, public Ending {
   const char* name() const override { return "local"; }
 
   PendingPtr send(at::Tensor value, int to, std::uint32_t tag) override { return give(value, to, tag); }
-
   PendingPtr receive(const TensorSpec& expected, int from, std::uint32_t tag) override { return take(expected, from, tag); }
 
   Group make_group(const std::vector<int>& ranks) override {
@@ -199,7 +191,7 @@ class LocalTransport : public Transport, public Ending {
   PendingPtr all_reduce(at::Tensor value, const Group& group) override { return join(std::move(value), group, sum_up); }
 
   PendingPtr broadcast(at::Tensor value, int root, const Group& group) override {
-    return join(std::move(value), group, [root](Collective& collective) { spread(collective, root); });
+    return join(std::move(value), group, [&](const Values& values) { return spread(values, member_of(group, root)); });
   }
 
   PendingPtr all_gather(at::Tensor whole, const Group& group) override { return join(std::move(whole), group, gather); }
@@ -222,8 +214,7 @@ class LocalTransport : public Transport, public Ending {
     const DeviceMark end = DeviceMark::on(device);
     for (Pauses pauses; !end.reached(); pauses.next()) {
       const std::lock_guard hold(hub_->lock);
-      if (hub_->refusal) throw *hub_->refusal;
-      if (hub_->aborted) throw PeerLost(fmt::format("{}: {}", what, hub_->reason));
+      hub_->throw_end(what);
     }
   }
 
@@ -249,15 +240,13 @@ class LocalTransport : public Transport, public Ending {
   void abort(const std::string& reason) noexcept override {
     const std::lock_guard hold(hub_->lock);
     if (!hub_->aborted) hub_->reason = fmt::format("rank {} ended the run: {}", rank_, reason);
-    hub_->aborted = true;
-    hub_->changed.notify_all();
+    hub_->end();
   }
 
   void refuse(const InputError& error) noexcept override {
     const std::lock_guard hold(hub_->lock);
     if (!hub_->aborted) hub_->refusal = error;
-    hub_->aborted = true;
-    hub_->changed.notify_all();
+    hub_->end();
   }
 
   void leave(Clock::duration deadline, const std::string& what) override { barrier(deadline, what); }
@@ -268,7 +257,7 @@ class LocalTransport : public Transport, public Ending {
     const std::lock_guard hold(hub_->lock);
     hub_->mail[{rank_, to, tag}].push_back(std::move(message));
     hub_->changed.notify_all();
-    return std::make_shared<Done>();
+    return std::make_shared<Nothing>();
   }
 
   PendingPtr take(const TensorSpec& expected, int from, std::uint64_t tag) {
@@ -294,7 +283,13 @@ class LocalTransport : public Transport, public Ending {
     pending->collective = slot;
     slot->parts.emplace(rank_, std::move(message));
     if (slot->parts.size() < group.ranks.size()) return pending;
-    finish(*slot);
+    const at::NoGradGuard no_graph;
+    Values values;
+    for (auto& [rank, part] : slot->parts) {
+      part.written.before(part.value.device(), part.value);
+      values.push_back(part.value);
+    }
+    slot->written = DeviceOrder::now(finish(values));
     slot->finished = Clock::now();
     slot->done = true;
     hub_->collectives.erase(key);

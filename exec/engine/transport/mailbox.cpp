@@ -19,11 +19,7 @@ InputError refusal(const std::string& text) { return InputError({Diagnostic{.mes
 }  // namespace
 
 void Mailbox::put(const Key& key, at::Tensor value) {
-  {
-    const std::lock_guard hold(lock_);
-    messages_[key].push_back({std::move(value), Clock::now()});
-  }
-  changed_.notify_all();
+  change([&] { messages_[key].push_back({std::move(value), Clock::now()}); });
 }
 
 bool Mailbox::has(const Key& key) {
@@ -56,11 +52,7 @@ Mailbox::Message Mailbox::pop(const Key& key) {
 }
 
 void Mailbox::set(Flag& flag) {
-  {
-    const std::lock_guard hold(lock_);
-    flag = {true, Clock::now()};
-  }
-  changed_.notify_all();
+  change([&] { flag = {true, Clock::now()}; });
 }
 
 bool Mailbox::get(const Flag& flag) {
@@ -76,14 +68,11 @@ Clock::time_point Mailbox::wait(const Flag& flag, Watch& watch, Clock::duration 
 }
 
 void Mailbox::end(const std::string& reason, bool input) {
-  {
-    const std::lock_guard hold(lock_);
-    if (reason_.empty()) {
-      reason_ = reason;
-      about_input_ = input;
-    }
-  }
-  changed_.notify_all();
+  change([&] {
+    if (!reason_.empty()) return;
+    reason_ = reason;
+    about_input_ = input;
+  });
 }
 
 bool Mailbox::ended() {
@@ -92,11 +81,7 @@ bool Mailbox::ended() {
 }
 
 void Mailbox::broken(int rank, const std::string& message) {
-  {
-    const std::lock_guard hold(lock_);
-    broken_.emplace(rank, std::pair(Clock::now(), message));
-  }
-  changed_.notify_all();
+  change([&] { broken_.emplace(rank, std::pair(Clock::now(), message)); });
 }
 
 namespace {

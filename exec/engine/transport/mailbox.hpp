@@ -59,6 +59,14 @@ class Mailbox {
   void broken(int rank, const std::string& message);
 
  private:
+  template <class Change>
+  void change(Change made) {
+    {
+      const std::lock_guard hold(lock_);
+      made();
+    }
+    changed_.notify_all();
+  }
   void throw_end(int from, Watch& watch, Clock::duration deadline, const std::string& what) const;
   void wait_for(std::unique_lock<std::mutex>& hold, const std::function<bool()>& ready, int from, Watch& watch,
                 Clock::duration deadline, const std::string& what);
@@ -70,6 +78,13 @@ class Mailbox {
   std::map<int, std::pair<Clock::time_point, std::string>> broken_;
   std::string reason_;
   bool about_input_ = false;
+};
+
+// An operation whose end the mailbox notes, and whose wait the watch may end.
+struct WatchedPending : Pending {
+  WatchedPending(std::shared_ptr<Mailbox> of, Watch& by) : mailbox(std::move(of)), watch(by) {}
+  std::shared_ptr<Mailbox> mailbox;
+  Watch& watch;
 };
 
 }  // namespace panpipe::exec

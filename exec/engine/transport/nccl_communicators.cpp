@@ -81,8 +81,7 @@ NcclPtr NcclCommunicators::of_pair(int from, int to) {
 NcclPtr NcclCommunicators::of_group(const Group& asked) {
   NcclPtr& group = groups_[asked.id];
   if (!group) {
-    const auto mine = std::find(asked.ranks.begin(), asked.ranks.end(), rank_);
-    group = make(fmt::format("nccl-group-{}", fmt::join(asked.ranks, "-")), static_cast<int>(mine - asked.ranks.begin()),
+    group = make(fmt::format("nccl-group-{}", fmt::join(asked.ranks, "-")), static_cast<int>(member_of(asked, rank_)),
                  static_cast<int>(asked.ranks.size()), false);
   }
   return group;

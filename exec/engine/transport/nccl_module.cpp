@@ -27,6 +27,7 @@
 #include "exec/engine/transport/device_order.hpp"
 #include "exec/engine/transport/gloo.hpp"
 #include "exec/engine/transport/nccl_communicators.hpp"
+#include "exec/engine/transport/row_exchange.hpp"
 #include "exec/launch/visible_gpus.hpp"
 
 namespace panpipe::exec {
@@ -40,13 +41,19 @@ constexpr std::uint32_t kFirstTag = 0xFFFFFE00U;  // of connect(); far from the 
 struct OnStream : Pending {
   WorkPtr work;
   at::Tensor kept;
+  at::Tensor wanted;   // gets the values of `kept` afterwards, if it is another tensor
+  at::Tensor arrived;  // the value afterwards, of an exchange of rows
   DeviceLedger* ledger = nullptr;
   DeviceLedger::OperationPtr noted;
   bool done() override { return work->isCompleted(); }
   void wait(Clock::duration, const std::string&) override {
+    if (value.defined()) return;
     ledger->about_to_wait(noted);
     work->wait();
     landed = noted->landed;
+    const at::NoGradGuard no_graph;
+    if (const at::Tensor to = std::exchange(wanted, {}); to.defined()) to.copy_(kept);
+    value = std::move(arrived);
   }
 };
 
@@ -59,11 +66,6 @@ std::string fault_of(const WorkPtr& work) {
     return text.substr(0, text.find('\n'));
   }
 }
-
-struct Nothing : Pending {
-  bool done() override { return true; }
-  void wait(Clock::duration, const std::string&) override {}
-};
 
 class NcclTransport : public GlooTransport {
  public:
@@ -104,17 +106,15 @@ class NcclTransport : public GlooTransport {
   PendingPtr receive(const TensorSpec& expected, int from, std::uint32_t tag) override;
 
   PendingPtr all_reduce(at::Tensor value, const Group& group) override {
-    if (!value.is_cuda() || !nccl_sums(value.scalar_type())) return GlooTransport::all_reduce(std::move(value), group);
-    if (value.numel() == 0) return std::make_shared<Nothing>();
+    if (!takes(value) || !nccl_sums(value.scalar_type())) return GlooTransport::all_reduce(std::move(value), group);
     return collective(std::move(value), group, "sum",
                       [&](std::vector<at::Tensor>& tensors) { return members(group)->allreduce(tensors); });
   }
 
   PendingPtr broadcast(at::Tensor value, int root, const Group& group) override {
-    if (!value.is_cuda()) return GlooTransport::broadcast(std::move(value), root, group);
-    if (value.numel() == 0) return std::make_shared<Nothing>();
+    if (!takes(value)) return GlooTransport::broadcast(std::move(value), root, group);
     c10d::BroadcastOptions options;
-    options.rootRank = std::find(group.ranks.begin(), group.ranks.end(), root) - group.ranks.begin();
+    options.rootRank = static_cast<std::int64_t>(member_of(group, root));
     return collective(std::move(value), group, "broadcast", [&](std::vector<at::Tensor>& tensors) {
       std::vector<at::Tensor> bytes{as_bytes(tensors.front())};
       return members(group)->broadcast(bytes, options);
@@ -123,8 +123,7 @@ class NcclTransport : public GlooTransport {
 
   using GlooTransport::all_gather;
   PendingPtr all_gather(at::Tensor whole, const Group& group) override {
-    if (!whole.is_cuda()) return GlooTransport::all_gather(std::move(whole), group);
-    if (whole.numel() == 0) return std::make_shared<Nothing>();
+    if (!takes(whole)) return GlooTransport::all_gather(std::move(whole), group);
     return collective(std::move(whole), group, "gathering", [&](std::vector<at::Tensor>& tensors) {
       at::Tensor bytes = as_bytes(tensors.front());
       at::Tensor own = part_of(bytes, member_of(group, rank()), group.ranks.size());
@@ -133,8 +132,7 @@ class NcclTransport : public GlooTransport {
   }
 
   PendingPtr reduce_scatter(at::Tensor whole, const Group& group) override {
-    if (!whole.is_cuda() || !nccl_sums(whole.scalar_type())) return GlooTransport::reduce_scatter(std::move(whole), group);
-    if (whole.numel() == 0) return std::make_shared<Nothing>();
+    if (!takes(whole) || !nccl_sums(whole.scalar_type())) return GlooTransport::reduce_scatter(std::move(whole), group);
     return collective(std::move(whole), group, "sum of parts", [&](std::vector<at::Tensor>& tensors) {
       at::Tensor own = part_of(tensors.front(), member_of(group, rank()), group.ranks.size());
       return members(group)->_reduce_scatter_base(own, tensors.front());
@@ -144,15 +142,7 @@ class NcclTransport : public GlooTransport {
   PendingPtr all_to_all(at::Tensor rows, const std::vector<std::int64_t>& sent, const std::vector<std::int64_t>& received,
                         const Group& group) override {
     if (!rows.is_cuda()) return GlooTransport::all_to_all(std::move(rows), sent, received, group);
-    struct Exchanged : OnStream {
-      at::Tensor arrived;
-      void wait(Clock::duration deadline, const std::string& what) override {
-        if (value.defined()) return;
-        OnStream::wait(deadline, what);
-        value = std::move(arrived);
-      }
-    };
-    auto pending = std::make_shared<Exchanged>();
+    auto pending = std::make_shared<OnStream>();
     pending->kept = rows.detach().contiguous();
     std::vector<std::int64_t> shape = rows.sizes().vec();
     shape[0] = std::accumulate(received.begin(), received.end(), std::int64_t{0});
@@ -205,6 +195,9 @@ class NcclTransport : public GlooTransport {
   }
 
  private:
+  // Collectives of the others are Gloo's, which does nothing for an empty one.
+  static bool takes(const at::Tensor& value) { return value.is_cuda() && value.numel() > 0; }
+
   // Calls NCCL, and enters it into the ledger. When an operation is done is seen from a stream that does nothing else, one per
   // communicator: nothing of the rank's own work delays the mark.
   template <class Call>
@@ -229,16 +222,7 @@ class NcclTransport : public GlooTransport {
 
   template <class Call>
   PendingPtr collective(at::Tensor value, const Group& group, const char* kind, Call call) {
-    struct Copied : OnStream {
-      at::Tensor wanted;
-      void wait(Clock::duration deadline, const std::string& what) override {
-        OnStream::wait(deadline, what);
-        const at::NoGradGuard no_graph;
-        if (wanted.defined()) wanted.copy_(kept);
-        wanted.reset();
-      }
-    };
-    auto pending = std::make_shared<Copied>();
+    auto pending = std::make_shared<OnStream>();
     pending->kept = value.detach().contiguous();
     if (!pending->kept.is_same(value) && pending->kept.data_ptr() != value.data_ptr()) pending->wanted = value.detach();
     std::vector<at::Tensor> tensors{pending->kept};

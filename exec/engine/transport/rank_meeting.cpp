@@ -1,11 +1,7 @@
 #include "exec/engine/transport/rank_meeting.hpp"
 
 #include <fmt/format.h>
-#include <netdb.h>
-#include <netinet/in.h>
 #include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <deque>
@@ -48,49 +44,16 @@ std::string proof(const std::string& token, const char* of, std::int64_t rank, c
 
 }  // namespace
 
-int listen_at(const std::string& host, int& port) {
-  addrinfo hints{}, *found = nullptr;
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_PASSIVE;
-  int listener = -1;
-  if (getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found) != 0) found = nullptr;
-  for (const addrinfo* address = found; address && listener < 0; address = address->ai_next) {
-    listener = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    const int one = 1;  // connections of a run that has just ended do not hold the port
-    if (port != 0) setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-    if (listener < 0 || (bind(listener, address->ai_addr, address->ai_addrlen) == 0 && listen(listener, 128) == 0)) continue;
-    close(listener);
-    listener = -1;
-  }
-  if (found) freeaddrinfo(found);
-  sockaddr_in6 own{};  // the longer of the two kinds
-  socklen_t size = sizeof(own);
-  if (listener < 0 || getsockname(listener, reinterpret_cast<sockaddr*>(&own), &size) != 0)
-    throw MachineError(fmt::format("no TCP port can be opened at {} for the ranks", host));
-  port = ntohs(own.sin6_family == AF_INET6 ? own.sin6_port : reinterpret_cast<const sockaddr_in&>(own).sin_port);
+Handle listen_at(const std::string& host, int& port) {
+  Handle listener = listener_at(host, port);
+  if (!listener.open()) throw MachineError(fmt::format("no TCP port can be opened at {} for the ranks", host));
   return listener;
 }
 
-int listen_anywhere(int& port) {
-  const int listener = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  sockaddr_in6 six{};
-  six.sin6_family = AF_INET6;
-  socklen_t size = sizeof(six);
-  if (listener >= 0 && bind(listener, reinterpret_cast<sockaddr*>(&six), size) == 0 && listen(listener, 128) == 0 &&
-      getsockname(listener, reinterpret_cast<sockaddr*>(&six), &size) == 0) {
-    port = ntohs(six.sin6_port);
-    return listener;
-  }
-  if (listener >= 0) close(listener);
-  const int four = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);  // a machine without IPv6
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  size = sizeof(address);
-  if (four < 0 || bind(four, reinterpret_cast<sockaddr*>(&address), size) != 0 || listen(four, 128) != 0 ||
-      getsockname(four, reinterpret_cast<sockaddr*>(&address), &size) != 0)
-    throw MachineError("no TCP port can be opened for the ranks to watch each other");
-  port = ntohs(address.sin_port);
-  return four;
+Handle listen_anywhere(int& port) {
+  for (const char* any : {"::", "0.0.0.0"})  // the second on a machine without IPv6
+    if (Handle listener = listener_at(any, port); listener.open()) return listener;
+  throw MachineError("no TCP port can be opened for the ranks to watch each other");
 }
 
 bool introduce(Line& line, int rank, const std::string& token, Steady::time_point end) {
@@ -109,7 +72,7 @@ bool introduce(Line& line, int rank, const std::string& token, Steady::time_poin
   return false;
 }
 
-std::map<int, Line> accept_ranks(int listener, int size, const std::string& token, Steady::duration deadline) {
+std::map<int, Line> accept_ranks(const Handle& listener, int size, const std::string& token, Steady::duration deadline) {
   const auto end = Steady::now() + deadline;
   std::map<int, Line> lines;
   struct NewConnection {
@@ -126,9 +89,9 @@ std::map<int, Line> accept_ranks(int listener, int size, const std::string& toke
           fmt::format("rank 0 waited {:.3g} s for the others' connections; missing: {} (a firewall between the hosts?)",
                       in_seconds(deadline), missing));
     }
-    pollfd wait{listener, POLLIN, 0};
+    pollfd wait{listener.get(), POLLIN, 0};
     if (poll(&wait, 1, 10) == 1) {
-      const int socket = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
+      const int socket = accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC);
       if (socket >= 0) {
         new_connections.push_back({Line(socket), random_token()});
         new_connections.back().line.send({{"challenge", new_connections.back().challenge}});

@@ -10,13 +10,14 @@
 
 namespace panpipe::exec {
 
-// Listeners of rank 0, which the caller closes: on a port chosen by the system, on all of its addresses or only on one; on
-// `port`, if it is not 0. Throw MachineError.
-int listen_anywhere(int& port);
-int listen_at(const std::string& host, int& port);
+// Listeners of rank 0: on a port chosen by the system, on all of its addresses or only on one; on `port`, if it is not 0. Throw
+// MachineError.
+Handle listen_anywhere(int& port);
+Handle listen_at(const std::string& host, int& port);
 
 // Rank 0: one connection per other rank. Throws MachineError with the missing ranks after the deadline.
-std::map<int, Line> accept_ranks(int listener, int size, const std::string& token, std::chrono::steady_clock::duration deadline);
+std::map<int, Line> accept_ranks(const Handle& listener, int size, const std::string& token,
+                                 std::chrono::steady_clock::duration deadline);
 
 // The other ranks: a connection to rank 0. Throws MachineError if nothing answers within the deadline, or if what answers is not
 // rank 0 of this run.

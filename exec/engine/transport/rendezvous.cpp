@@ -2,7 +2,6 @@
 
 #include <c10/util/Logging.h>
 #include <fmt/format.h>
-#include <netdb.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -37,10 +36,8 @@ bool one_host(const World& world) {
 void wait_for_master_address(const World& world, Clock::duration deadline) {
   const auto end = Clock::now() + deadline;
   while (true) {
-    addrinfo hints{}, *found = nullptr;
-    hints.ai_socktype = SOCK_STREAM;
-    const int fault = getaddrinfo(world.master_address.c_str(), nullptr, &hints, &found);
-    if (fault == 0) return freeaddrinfo(found);
+    int fault = 0;
+    if (addresses_of(world.master_address, world.master_port, SOCK_STREAM, &fault)) return;
     if (Clock::now() >= end)
       throw MachineError(
           fmt::format("rank {} found no address of the master {} within {:.3g} s ({}): set MASTER_ADDR on every "
@@ -72,7 +69,7 @@ c10::intrusive_ptr<c10d::Store> open_store(const ProcessOptions& options) {
     if (const char* socket = std::getenv("PANPIPE_MASTER_SOCKET"); socket && asked.isServer)
       asked.masterListenFd = std::atoi(socket);
     else if (int port = world.master_port; asked.isServer && one_host(world))
-      asked.masterListenFd = listen_at(world.master_address, port);
+      asked.masterListenFd = listen_at(world.master_address, port).release();
     c10::intrusive_ptr<c10d::Store> store = c10::make_intrusive<c10d::TCPStore>(world.master_address, asked);
     if (!world.store_prefix.empty()) store = c10::make_intrusive<c10d::PrefixStore>(world.store_prefix, store);
     return c10::make_intrusive<c10d::PrefixStore>("panpipe", store);
@@ -241,17 +238,12 @@ Rendezvous hold_rendezvous(const ProcessOptions& options, std::function<void(con
   // Without a secret of their own the ranks share one over the store: it refuses a process that connects by mistake, not one that
   // reads the store.
   if (secret.empty()) admission.token = random_token();
-  const int listener = one_host(options.world) ? listen_at(options.world.master_address, admission.watch_port)
-                                               : listen_anywhere(admission.watch_port);
-  try {
-    // A host's own name may mean loopback to itself; then its address is the one on the way to the others.
-    const std::string other = handshake.lead(admission);
-    find_place(result, admission.hosts, 0);
-    if (!other.empty()) result.address = address_towards(other, options.world.master_port);
-  } catch (...) {
-    close(listener);
-    throw;
-  }
+  const Handle listener = one_host(options.world) ? listen_at(options.world.master_address, admission.watch_port)
+                                                  : listen_anywhere(admission.watch_port);
+  // A host's own name may mean loopback to itself; then its address is the one on the way to the others.
+  const std::string other = handshake.lead(admission);
+  find_place(result, admission.hosts, 0);
+  if (!other.empty()) result.address = address_towards(other, options.world.master_port);
   result.watch = std::make_unique<Watch>(std::move(watch), listener, secret.empty() ? admission.token : secret);
   return result;
 }

@@ -1,4 +1,4 @@
-// An all-to-all made of messages, for transports whose messages are cheap to post.
+// Pending operations made of others: none, and an all-to-all made of messages, for transports whose messages are cheap to post.
 #pragma once
 
 #include <ATen/ops/cat.h>
@@ -10,6 +10,12 @@
 #include "exec/engine/transport/transport.hpp"
 
 namespace panpipe::exec {
+
+// Done at once.
+struct Nothing : Pending {
+  bool done() override { return true; }
+  void wait(Clock::duration, const std::string&) override {}
+};
 
 // The rows of several members, one after another, and the pending messages.
 struct RowExchange : Pending {

@@ -2,13 +2,27 @@
 
 #include <algorithm>
 #include <ctime>
+#include <fstream>
+#include <string>
 #include <thread>
+#include <utility>
 
 namespace panpipe::exec {
 namespace {
 
 using namespace std::chrono_literals;
 using Steady = std::chrono::steady_clock;
+
+// Below this a change of the byte counters is our own reading of them.
+constexpr std::uint64_t kLeastBytes = 4096;
+// Bytes that read() and write() of this process moved: checkpoints and data files, not sockets.
+std::uint64_t bytes_moved() {
+  std::ifstream file("/proc/self/io");
+  std::string key;
+  std::uint64_t value = 0, sum = 0;
+  for (int line = 0; line < 2 && file >> key >> value; ++line) sum += value;  // rchar, wchar
+  return sum;
+}
 
 }  // namespace
 
@@ -34,6 +48,15 @@ bool Quiet::over(std::chrono::nanoseconds used) {
     sampled_ = now;
   }
   return now - since_ >= deadline_;
+}
+
+ProcessWork::ProcessWork() : cpu_(process_cpu_time()), sampled_(Steady::now()), moved_(bytes_moved()) {}
+
+bool ProcessWork::since_last() {
+  const ProcessWork before = std::exchange(*this, {});
+  const double share =
+      std::chrono::duration<double>(cpu_ - before.cpu_) / std::chrono::duration<double>(sampled_ - before.sampled_);
+  return share > kIdleShare || moved_ > before.moved_ + kLeastBytes;
 }
 
 void Pauses::next() {

@@ -32,6 +32,18 @@ class Quiet {
   std::chrono::nanoseconds used_{-1};
 };
 
+// Work of this process, by its processor time and by the bytes that it reads and writes.
+class ProcessWork {
+ public:
+  ProcessWork();
+  bool since_last();  // has it worked since the last call?
+
+ private:
+  std::chrono::nanoseconds cpu_;
+  std::chrono::steady_clock::time_point sampled_;
+  std::uint64_t moved_;
+};
+
 // Pauses between polls of a source without notification, such as a device. Sleeps for a twentieth of the time since the first
 // poll, so that the answer is at most that much late, and for a millisecond at most.
 class Pauses {
