@@ -38,6 +38,11 @@ CommandList ScriptParser::all() {
   return commands;
 }
 
+void ScriptParser::close(std::string_view bracket, const char* opened) {
+  if (!looking_at(bracket)) fault(fmt::format("'{}' is not closed", opened));
+  at_ += bracket.size();
+}
+
 // Blanks, joined lines and a comment.
 void ScriptParser::skip_blanks() {
   while (!done()) {
@@ -227,8 +232,7 @@ std::shared_ptr<ScriptCommand> ScriptParser::compound() {
     auto shell = begin(ScriptCommand::Kind::Subshell);
     ++at_;
     shell->bodies.push_back(list());
-    if (here() != ')') fault("'(' is not closed");
-    ++at_;
+    close(")", "(");
     return shell;
   }
   const std::string word = reserved();
@@ -292,8 +296,7 @@ void ScriptParser::count_clause(ScriptCommand& loop) {
   loop.kind = ScriptCommand::Kind::Count;
   at_ += 2;
   ScriptWord whole = word(Stop::Arithmetic);
-  if (here() != ')' || here(1) != ')') fault("'((' is not closed");
-  at_ += 2;
+  close("))", "((");
   loop.words.emplace_back();
   for (ScriptPart& part : whole.parts) {
     if (part.kind != ScriptPart::Kind::Literal) {

@@ -42,6 +42,7 @@ class ScriptParser {
   bool looking_at(std::string_view word) const { return text_.compare(at_, word.size(), word) == 0; }
   int line() const;
   [[noreturn]] void fault(const std::string& message) const;
+  void close(std::string_view bracket, const char* opened);  // else a fault: it is not closed
 
   // words
   ScriptWord word(Stop stop, bool in_quotes = false);

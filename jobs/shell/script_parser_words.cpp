@@ -241,12 +241,10 @@ void ScriptParser::braces(ScriptWord& word, bool quoted) {
   if (here() == '[') {
     ++at_;
     part.index = std::make_shared<ScriptWord>(this->word(Stop::Bracket));
-    if (here() != ']') fault("'[' is not closed");
-    ++at_;
+    close("]", "[");
   }
   brace_operation(part, quoted);
-  if (here() != '}') fault("'${' is not closed");
-  ++at_;
+  close("}", "${");
   word.parts.push_back(std::move(part));
 }
 
@@ -283,8 +281,7 @@ void ScriptParser::substitution(ScriptWord& word, bool quoted) {
   std::vector<Pending> outer;
   outer.swap(pending_);
   part.body = list();
-  if (here() != ')') fault("'$(' is not closed");
-  ++at_;
+  close(")", "$(");
   outer.swap(pending_);
   part.source = text_.substr(begin, at_ - begin);
   word.parts.push_back(std::move(part));
@@ -317,8 +314,7 @@ void ScriptParser::process(ScriptWord& word) {
   ScriptPart part = this->part(ScriptPart::Kind::Process, false);
   at_ += 2;
   part.body = list();
-  if (here() != ')') fault("'<(' is not closed");
-  ++at_;
+  close(")", "<(");
   word.parts.push_back(std::move(part));
 }
 
