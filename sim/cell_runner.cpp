@@ -15,8 +15,8 @@ Among among_of(const TaskGraph& graph, const ProgramStep& step) {
 // By kind, whether a program has such collectives.
 std::array<bool, kAmongPasses> kinds_of(const TaskGraph& graph, const Program& program) {
   std::array<bool, kAmongPasses> kinds{};
-  for (std::int32_t s = program.first_step; s < program.first_step + program.steps; ++s)
-    if (const ProgramStep& step = graph.steps[s]; step.collective) kinds[index_of(among_of(graph, step))] = true;
+  for (const ProgramStep& step : steps_of(graph, program))
+    if (step.collective) kinds[index_of(among_of(graph, step))] = true;
   return kinds;
 }
 
@@ -31,11 +31,12 @@ int company_of(const TaskGraph& graph, const Program& program) {
 // Whether those of a group who start a program at different times are together behind one of its collectives: one for which all
 // wait leaves nothing of what came before.
 bool brings_together(const TaskGraph& graph, const Program& program, Among among) {
-  for (std::int32_t s = program.first_step; s < program.first_step + program.steps; ++s) {
-    if (!graph.steps[s].collective || among_of(graph, graph.steps[s]) != among) continue;
-    if (s + 1 == program.first_step + program.steps) return true;
-    const ProgramStep& next = graph.steps[s + 1];
-    if (!next.collective && !next.free && !next.chunk && (program.atomic || next.member == graph.steps[s].member)) return true;
+  const auto steps = steps_of(graph, program);
+  for (std::size_t s = 0; s < steps.size(); ++s) {
+    if (!steps[s].collective || among_of(graph, steps[s]) != among) continue;
+    if (s + 1 == steps.size()) return true;
+    const ProgramStep& next = steps[s + 1];
+    if (!next.collective && !next.free && !next.chunk && (program.atomic || next.member == steps[s].member)) return true;
   }
   return false;
 }

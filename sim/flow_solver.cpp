@@ -20,21 +20,7 @@ FlowSolver::FlowSolver(const Network& network) : network_(&network) {
   for (std::size_t i = 0; i < links_.size(); ++i) links_[i].capacity = network.resources[i].capacity / kTicksPerSecond;
 }
 
-void FlowSolver::push(double time, Token token, bool is_flow) {
-  heap_.push_back({time, order_++, token, is_flow});
-  std::push_heap(heap_.begin(), heap_.end(),
-                 [](const Event& a, const Event& b) { return a.at != b.at ? a.at > b.at : a.order > b.order; });
-}
-
-FlowSolver::Event FlowSolver::pop() {
-  std::pop_heap(heap_.begin(), heap_.end(),
-                [](const Event& a, const Event& b) { return a.at != b.at ? a.at > b.at : a.order > b.order; });
-  const Event event = heap_.back();
-  heap_.pop_back();
-  return event;
-}
-
-void FlowSolver::set_timer(Ticks delay, Token token) { push(now_ + delay.base(), token, false); }
+void FlowSolver::set_timer(Ticks delay, Token token) { events_.push({now_ + delay.base(), order_++, token, false}); }
 
 void FlowSolver::start_flow(std::int32_t way, double bytes, Token token) {
   const auto [route, rate_cap] = network_->ways[way];
@@ -80,12 +66,13 @@ void FlowSolver::end_flow(std::int32_t slot) {
 // Everything that happens at one time is handled before rates are solved anew: a collective's flows start together.
 void FlowSolver::run(EventHandler& handler) {
   resolve();
-  while (!heap_.empty()) {
-    if (heap_.front().at > now_ && !dirty_.empty()) {
+  while (!events_.empty()) {
+    if (events_.top().at > now_ && !dirty_.empty()) {
       resolve();
       continue;
     }
-    const Event event = pop();
+    const Event event = events_.top();
+    events_.pop();
     if (event.is_flow) {
       const auto slot = static_cast<std::int32_t>(event.token >> 32);
       if (flows_[slot].version != static_cast<std::uint32_t>(event.token)) continue;  // stale: time does not move either
@@ -97,7 +84,7 @@ void FlowSolver::run(EventHandler& handler) {
       now_ = event.at;
       handler.on_event(event.token);
     }
-    if (heap_.empty()) resolve();
+    if (events_.empty()) resolve();
   }
 }
 
@@ -221,7 +208,7 @@ void FlowSolver::update_rates() {
     flow.rate = new_rates_[i];
     ++flow.version;
     const double end = now_ + std::nearbyint(flow.remaining / flow.rate);
-    push(end, static_cast<Token>(slot) << 32 | flow.version, true);
+    events_.push({end, order_++, static_cast<Token>(slot) << 32 | flow.version, true});
   }
 }
 

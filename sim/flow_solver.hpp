@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <queue>
 #include <vector>
 
 #include "sim/flow_backend.hpp"
@@ -43,10 +45,9 @@ class FlowSolver final : public FlowBackend {
     std::uint64_t order;  // first come, first served among equal times
     Token token;          // timer: its token; flow: slot and version
     bool is_flow;
+    bool operator>(const Event& other) const { return at != other.at ? at > other.at : order > other.order; }
   };
 
-  void push(double at, Token token, bool is_flow);
-  Event pop();
   void touch(std::int32_t route);
   void end_flow(std::int32_t slot);
   void resolve();
@@ -60,7 +61,7 @@ class FlowSolver final : public FlowBackend {
   std::vector<Link> links_;
   std::vector<Flow> flows_;
   std::vector<std::int32_t> free_slots_;
-  std::vector<Event> heap_;
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   std::vector<std::int32_t> dirty_, component_links_, component_flows_, full_links_;
   std::vector<double> new_rates_;
   double now_ = 0;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/index.hpp"
+#include "sim/task_net.hpp"
 
 namespace panpipe::sim {
 namespace {
@@ -86,13 +87,10 @@ void FlowTable::add_collectives() {
       auto known = seen[at(task.rank) * graph_->programs.size() + at(task.program)];
       if (known) continue;
       known = true;
-      const Program& program = graph_->programs[task.program];
-      for (std::int32_t s = program.first_step; s < program.first_step + program.steps; ++s) {
-        const ProgramStep& step = graph_->steps[s];
+      for (const ProgramStep& step : steps_of(*graph_, graph_->programs[task.program]))
         if (step.collective && step.flow >= 0)
           add_member(in_passes_[entry(task.rank, step.flow)], step.flow,
                      path_within(task.rank, step.flow, graph_->flows[step.flow].cost.among));
-      }
     }
     if (task.kind != TaskKind::Collective || task.flow < 0) continue;
     const auto& ranks = cross_ranks(*graph_, task.flow);

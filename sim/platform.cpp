@@ -4,21 +4,17 @@
 
 #include "costmodel/cluster/fabric.hpp"
 #include "costmodel/cluster/host_path.hpp"
+#include "sim/task_net.hpp"
 
 namespace panpipe::sim {
 
 Platform::Platform(const TaskGraph& graph, const Cluster& cluster) : graph_(&graph), cluster_(&cluster) {
   for (const TransferLink& link : graph.links) add({PathKind::Between, Among{}, link.from_rank, link.to_rank});
   for (const Task& task : graph.tasks) {
-    if (task.program >= 0) {
-      const Program& program = graph.programs[task.program];
-      for (std::int32_t s = program.first_step; s < program.first_step + program.steps; ++s) {
-        const ProgramStep& step = graph.steps[s];
-        if (!step.collective || step.flow < 0) continue;
-        const CollectiveCost& cost = graph.flows[step.flow].cost;
-        add_within(task.rank, cost.among, cost.kind);
-      }
-    }
+    if (task.program >= 0)
+      for (const ProgramStep& step : steps_of(graph, graph.programs[task.program]))
+        if (step.collective && step.flow >= 0)
+          add_within(task.rank, graph.flows[step.flow].cost.among, graph.flows[step.flow].cost.kind);
     if (task.kind == TaskKind::Offload) add_host(PathKind::ToHost, task.rank);
     if (task.kind == TaskKind::Reload) add_host(PathKind::FromHost, task.rank);
     if (task.kind != TaskKind::Collective || task.flow < 0) continue;

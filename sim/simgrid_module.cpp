@@ -10,7 +10,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -99,10 +98,7 @@ std::size_t collectives_of_steps(const EventInput& input) {
     const Task& task = graph.tasks[t];
     if (task.lane != Lane::Compute || task.group_size == 0 || task.program < 0) continue;  // a group shares one program
     if (input.timers[t]) continue;
-    const Program& program = graph.programs[task.program];
-    const auto first = graph.steps.begin() + program.first_step;
-    count += static_cast<std::size_t>(
-        std::count_if(first, first + program.steps, [](const ProgramStep& step) { return step.collective; }));
+    for (const ProgramStep& step : steps_of(graph, graph.programs[task.program])) count += step.collective ? 1 : 0;
   }
   return count;
 }

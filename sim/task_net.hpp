@@ -9,6 +9,10 @@
 
 namespace panpipe::sim {
 
+inline std::span<const ProgramStep> steps_of(const TaskGraph& graph, const Program& program) {
+  return {graph.steps.data() + program.first_step, static_cast<std::size_t>(program.steps)};
+}
+
 // A list of numbers per key, all in one array.
 class Lists {
  public:
