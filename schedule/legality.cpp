@@ -20,7 +20,6 @@ class RowChecker {
  public:
   RowChecker(const Schedule& schedule, const Products& products)
       : schedule_(schedule), products_(products), receives_(has_receives(schedule)) {
-    for (auto& table : cell_) table.clear();
     weights_done_.assign(schedule.stages, 0);
     weights_of_rank_.assign(schedule.ranks, 0);
     stages_of_rank_.assign(schedule.ranks, 0);

@@ -79,6 +79,14 @@ Action RowBuilder::W(int chunk) {
   return oldest;
 }
 
+void RowBuilder::add_first_forwards(int ranks, int rank) {
+  for (int i = 0; i < 2 * (ranks - 1 - rank); ++i) add(F(0));
+  for (int i = 0; i <= rank; ++i) {
+    add(F(0));
+    add(F(1));
+  }
+}
+
 int integer_option(const ScheduleOptions& options, const std::string& key, int fallback, int at_least) {
   const auto found = options.find(key);
   if (found == options.end()) return fallback;

@@ -26,6 +26,19 @@ Schedule v_schedule(std::string name, int ranks, int microbatches, int stages_pe
 // chains and must be even.
 Schedule bidirectional_schedule(std::string name, int ranks, int microbatches);
 
+// Chains of equal length, one behind the other; stage s on rank_of(s).
+template <class RankOf>
+Schedule chained_schedule(std::string name, int ranks, int microbatches, int chains, int length, RankOf rank_of) {
+  Schedule schedule = looped_schedule(std::move(name), ranks, microbatches, 0);
+  schedule.stages = chains * length;
+  schedule.chains.assign(static_cast<std::size_t>(chains), {});
+  for (int stage = 0; stage < schedule.stages; ++stage) {
+    schedule.chains[static_cast<std::size_t>(stage / length)].push_back(stage);
+    schedule.stage_to_rank.push_back(rank_of(stage));
+  }
+  return schedule;
+}
+
 inline Action pass(ActionKind kind, int stage, int microbatch, int split = -1) {
   return {kind, GroupKind::None, 1, static_cast<std::int8_t>(split), stage, microbatch};
 }
@@ -77,6 +90,8 @@ class RowBuilder {
 
   void add(const Action& action) { row_.push_back(action); }
   void add(GroupKind kind, std::initializer_list<Action> members) { add_group(row_, kind, members); }
+  // Of rank `rank` of a V: forwards until the first microbatch has come back, then both chunks in turn.
+  void add_first_forwards(int ranks, int rank);
 
  private:
   Action next(ActionKind kind, int chunk, std::vector<int>& counts) const { return pass(kind, stages_[chunk], counts[chunk]++); }

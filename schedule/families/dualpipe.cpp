@@ -20,11 +20,7 @@ struct DualPipeRank {
   bool is_at_the_turn() const { return rank == ranks - 1; }
 
   void warm_up() const {
-    for (int i = 0; i < 2 * (ranks - 1 - rank); ++i) row.add(row.F(0));
-    for (int i = 0; i <= rank; ++i) {
-      row.add(row.F(0));
-      row.add(row.F(1));
-    }
+    row.add_first_forwards(ranks, rank);
     for (int i = 0; i < ranks - 1 - rank; ++i) {
       row.add(row.I(1));
       row.add(row.W());

@@ -51,17 +51,7 @@ std::string no_roundpipe(int ranks, int microbatches, const ScheduleOptions& opt
 Schedule make_roundpipe(int ranks, int microbatches, const ScheduleOptions& options) {
   const Rounds rounds(ranks, microbatches, options);
   const int chains = rounds.beginnings, slots = static_cast<int>(rounds.slots());
-  Schedule schedule;
-  schedule.name = "roundpipe";
-  schedule.ranks = ranks;
-  schedule.microbatches = microbatches;
-  schedule.stages = slots * chains;
-  schedule.order.resize(ranks);
-  for (int c = 0; c < chains; ++c) {
-    std::vector<int>& chain = schedule.chains.emplace_back(slots);
-    std::iota(chain.begin(), chain.end(), c * slots);
-    for (int slot = 0; slot < slots; ++slot) schedule.stage_to_rank.push_back((c * slots + slot) % ranks);
-  }
+  Schedule schedule = chained_schedule("roundpipe", ranks, microbatches, chains, slots, [&](int stage) { return stage % ranks; });
   for (int round = 0; round < rounds.count; ++round) {
     const int c = round % chains, first = round / chains * rounds.size;
     const int end = std::min(first + rounds.size, microbatches / chains);

@@ -16,11 +16,7 @@ struct StpRank {
   RowBuilder& row;
 
   void warm_up() const {
-    for (int i = 0; i < 2 * (ranks - 1 - rank); ++i) row.add(row.F(0));
-    for (int i = 0; i <= rank; ++i) {
-      row.add(row.F(0));
-      row.add(row.F(1));
-    }
+    row.add_first_forwards(ranks, rank);
     if (rank % 2 == 0) row.add(row.F(0));
     for (int i = 0; i < (rank + 1) / 2; ++i) row.add(GroupKind::OverlapFF, {row.F(0), row.F(0)});
     for (int i = 0; i < ranks - 1 - rank; ++i) {

@@ -6,8 +6,6 @@
 // A rank runs every stage of its microbatches, so it has a chain of its own.
 #include <fmt/format.h>
 
-#include <numeric>
-
 #include "base/index.hpp"
 #include "schedule/limits.hpp"
 #include "schedule/order_building.hpp"
@@ -26,17 +24,10 @@ std::string no_weipipe(int ranks, int microbatches, const ScheduleOptions&) {
 }
 
 Schedule make_weipipe(int ranks, int microbatches, const ScheduleOptions&) {
-  Schedule schedule;
-  schedule.name = "weipipe";
-  schedule.ranks = ranks;
-  schedule.microbatches = microbatches;
-  schedule.stages = ranks * ranks;
-  schedule.order.resize(at(ranks));
+  Schedule schedule = chained_schedule("weipipe", ranks, microbatches, ranks, ranks, [&](int stage) { return stage / ranks; });
   const int of_rank = microbatches / ranks;
   for (int rank = 0; rank < ranks; ++rank) {
-    std::vector<int>& chain = schedule.chains.emplace_back(at(ranks));
-    std::iota(chain.begin(), chain.end(), rank * ranks);
-    for (int k = 0; k < ranks; ++k) schedule.stage_to_rank.push_back(rank);
+    const std::vector<int>& chain = schedule.chains[at(rank)];
     Row& row = schedule.order[at(rank)];
     for (const int stage : chain) row.push_back(pass(ActionKind::F, stage, 0));
     for (int m = 0; m < of_rank; ++m)

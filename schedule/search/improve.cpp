@@ -100,18 +100,15 @@ class Improver {
     for (int r = 0; r < p_.ranks; ++r)
       for (std::size_t i = 0; i < rows_[size(r)].size(); ++i) {
         const Op& o = rows_[size(r)][i];
-        position_[number(o.kind, p_.stage_on(r, o.chunk), o.microbatch)] = static_cast<int>(i);
+        position_[replay_.place(o.kind, p_.stage_on(r, o.chunk), o.microbatch)] = static_cast<int>(i);
       }
-  }
-  std::size_t number(Kind kind, int stage, int microbatch) const {
-    return (size(static_cast<int>(kind)) * size(p_.stages()) + size(stage)) * size(p_.microbatches) + size(microbatch);
   }
 
   // The pass of another rank that this one needs; rank -1: none.
   Place input_of(const Place& at) const {
     const int s = stage(at), other = op(at).kind == Kind::F ? s - 1 : s + 1;
     if (op(at).kind == Kind::W || other < 0 || other >= p_.stages()) return {-1, 0};
-    return {p_.rank_of(other), position_[number(op(at).kind, other, op(at).microbatch)]};
+    return {p_.rank_of(other), position_[replay_.place(op(at).kind, other, op(at).microbatch)]};
   }
   double delay(const Place& at) const { return p_.hop(op(at).kind == Kind::F ? stage(at) - 1 : stage(at)); }
 

@@ -12,6 +12,10 @@ namespace panpipe::search {
 class RowTimer {
  public:
   explicit RowTimer(const OrderProblem& problem);
+  // Numbers the passes from 0, those of one stage and kind one after another.
+  std::size_t place(Kind kind, int stage, int microbatch) const {
+    return (size(static_cast<int>(kind)) * stages_ + size(stage)) * microbatches_ + size(microbatch);
+  }
   // Returns false if the rows cannot finish. Rows must hold each pass once, F before I before W.
   bool run(const Rows& rows, Score& score);
   // Results of the last run: end of a pass, the rank that ends last, the rank with the longest span, the mean end of the ranks.
@@ -21,10 +25,6 @@ class RowTimer {
   double mean_end() const { return mean_end_; }
 
  private:
-  std::size_t place(Kind kind, int stage, int microbatch) const {
-    return (static_cast<std::size_t>(kind) * stages_ + static_cast<std::size_t>(stage)) * microbatches_ +
-           static_cast<std::size_t>(microbatch);
-  }
   bool advance(int rank, const std::vector<Op>& row);
 
   // Duration and input of a pass, by rank, kind and chunk; computed once instead of for each pass.

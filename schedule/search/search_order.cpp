@@ -118,15 +118,8 @@ Found find_order(const OrderProblem& problem, const std::vector<Rows>& starts) {
 
 std::vector<Rows> known_orders(const OrderProblem& problem) {
   std::vector<Rows> orders = problem.chunks == 1 ? std::vector<Rows>() : published_starts(problem);
-  const auto add = [&](const Schedule& schedule) { orders.push_back(rows_of(problem, schedule)); };
-  if (problem.chunks == 1) {
-    add(make_schedule("1f1b", problem.ranks, problem.microbatches));
-    add(make_schedule("zb-h1", problem.ranks, problem.microbatches));
-    add(make_schedule("zb-h2", problem.ranks, problem.microbatches));
-  } else {
-    add(make_schedule("zb-v", problem.ranks, problem.microbatches));
-    add(make_schedule("1f1b-v", problem.ranks, problem.microbatches));
-  }
+  const auto names = problem.chunks == 1 ? std::vector{"1f1b", "zb-h1", "zb-h2"} : std::vector{"zb-v", "1f1b-v"};
+  for (const char* name : names) orders.push_back(rows_of(problem, make_schedule(name, problem.ranks, problem.microbatches)));
   return orders;
 }
 

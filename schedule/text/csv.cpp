@@ -206,8 +206,7 @@ class CsvReader {
 
   // --- facts from all rows together ---
   void check_placement() {
-    std::size_t actions = 0;
-    for (const auto& row : schedule_.order) actions += row.size();
+    const auto actions = static_cast<std::size_t>(actions_);
     std::vector<std::int32_t> home(actions, -1);
     int stages = 0;
     for (std::size_t rank = 0; rank < schedule_.order.size(); ++rank)
@@ -294,13 +293,11 @@ class CsvReader {
   // A wrong number must not make us reserve tables for a schedule that the file cannot hold.
   void check_amount(const ScheduleShape& shape) {
     constexpr double kAlwaysFine = 1e6;
-    double actions = 0;
-    for (const auto& row : schedule_.order) actions += static_cast<double>(row.size());
     const double needed =
         static_cast<double>(shape.stages) * (shape.microbatches / static_cast<int>(shape.chains.size())) * shape.splits;
-    if (needed <= kAlwaysFine || needed <= actions) return;
+    if (needed <= kAlwaysFine || needed <= actions_) return;
     fail(fmt::format("{} stages, {} microbatches and {} sequence splits need {:.0f} forwards, but the file has {:.0f} actions",
-                     shape.stages, shape.microbatches, shape.splits, needed, actions),
+                     shape.stages, shape.microbatches, shape.splits, needed, actions_),
          "correct the header line or the numbers in the cells");
   }
 
