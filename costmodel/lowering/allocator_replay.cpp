@@ -86,10 +86,7 @@ class RankReplay {
     each_first_use(lowering_, lowering_.stages_of_rank(rank_), [&](const ParameterUse& use, int) { visit(use); });
   }
 
-  void give_space(Space space) { give_space(static_cast<int>(space)); }
-  void give_space(int space) {
-    tensors_.give_all([&](Tensors::Key key) { return space_of(key) == space; });
-  }
+  void give_space(Space space) { tensors_.give_space(static_cast<int>(space)); }
 
   void take_weights() {
     const bool late = model_.gradients_come_late(lowering_.plan);
@@ -159,7 +156,7 @@ class RankReplay {
     if (action.kind == ActionKind::W) return run_weights(info, space);
     const bool apart = action.kind == ActionKind::I && info.weight_apart;
     if (action.kind == ActionKind::B || action.kind == ActionKind::I)
-      run_backward(info, action.stage, space, apart ? Gradients::Inputs : Gradients::All, action.microbatch + 1 == microbatches_);
+      run_backward(info, action.stage, space, !apart, action.microbatch + 1 == microbatches_);
   }
 
   void find_gives() {
@@ -191,17 +188,15 @@ class RankReplay {
     if (!sharding_.flat() && lowering_.zero() >= 3) sharding_.drop(sharding_.of_root(info));
   }
 
-  enum class Gradients { All, Inputs };
-
   // A weight gradient by itself gives back what the input gradient left: all that the forward kept, as PyTorch's pipelines do.
   void run_weights(const StageInfo& info, int space) {
     for (int u = info.end_unit; u > info.first_unit; --u)
       for (const AllocationStep& step : (*units_)[at(u - 1)].backward)
         if (step.kind == AllocationStep::Kind::WeightGradient) make_gradient(info, u - 1, step);
-    give_space(space);
+    tensors_.give_space(space);
   }
 
-  void run_backward(const StageInfo& info, int stage, int space, Gradients gradients, bool last) {
+  void run_backward(const StageInfo& info, int stage, int space, bool all, bool last) {
     tensors_.take(Tensors::key(space, kReceivedGradient), received(lowering_.edges_out[stage], true));
     const std::vector<Part> parts = parts_of(info);
     sharding_.gather(sharding_.of_root(info));
@@ -210,15 +205,14 @@ class RankReplay {
       sharding_.gather(part.sharded);
       if (sharding_.flat() && k > 0) sharding_.gather(parts[k - 1].sharded);  // BackwardPrefetch.BACKWARD_PRE
       if (recomputes(info, part.first)) forward(info, part, space);
-      for (int u = part.end; u > part.first; --u) backward(info, u - 1, space, gradients);
+      for (int u = part.end; u > part.first; --u) backward(info, u - 1, space, all);
       sharding_.end_backward(part.sharded, last);
     }
     sharding_.end_backward(sharding_.of_root(info), last);
-    if (gradients == Gradients::All) give_space(space);
+    if (all) tensors_.give_space(space);
   }
 
-  void backward(const StageInfo& info, int u, int space, Gradients gradients) {
-    const bool all = gradients == Gradients::All;
+  void backward(const StageInfo& info, int u, int space, bool all) {
     const std::vector<int>& kept = (*units_)[at(u)].kept;
     for (const AllocationStep& step : (*units_)[at(u)].backward) {
       const auto key = Tensors::key(space, step.tensor);

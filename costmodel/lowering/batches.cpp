@@ -10,12 +10,10 @@ namespace panpipe {
 namespace {
 
 // The work of a rank between two batches: a cell, or a forward and the following backward. Tasks of the compute lane.
-struct Turn {
-  std::vector<std::int32_t> tasks;
-};
+using Turn = std::vector<std::int32_t>;
 
 bool is_lone(const TaskGraph& graph, const Turn& turn, bool forward) {
-  const Task& task = graph.tasks[turn.tasks.front()];
+  const Task& task = graph.tasks[turn.front()];
   if (task.kind != TaskKind::Pass || task.group_size > 1) return false;
   return forward ? task.action.kind == ActionKind::F : task.action.kind == ActionKind::B || task.action.kind == ActionKind::I;
 }
@@ -26,15 +24,15 @@ std::vector<Turn> turns_of(const TaskGraph& graph, int rank, bool pairs) {
     const Task& task = graph.tasks[t];
     if (task.lane != Lane::Compute) continue;
     if (task.group_size != 0 && task.part == 0) cells.emplace_back();
-    cells.back().tasks.push_back(t);
+    cells.back().push_back(t);
   }
   if (!pairs) return cells;
   std::vector<Turn> turns;
   for (std::size_t c = 0; c < cells.size(); ++c) {
     turns.push_back(cells[c]);
     if (c + 1 == cells.size() || !is_lone(graph, cells[c], true) || !is_lone(graph, cells[c + 1], false)) continue;
-    const std::vector<std::int32_t>& backward = cells[++c].tasks;
-    turns.back().tasks.insert(turns.back().tasks.end(), backward.begin(), backward.end());
+    const Turn& backward = cells[++c];
+    turns.back().insert(turns.back().end(), backward.begin(), backward.end());
   }
   return turns;
 }
@@ -51,7 +49,7 @@ class Batches {
     for (int rank = 0; rank < graph.ranks; ++rank) {
       turns_.push_back(turns_of(graph, rank, rules.batch_after == TransferRules::BatchAfter::Pair));
       for (std::size_t k = 0; k < turns_.back().size(); ++k)
-        for (const std::int32_t t : turns_.back()[k].tasks) turn_of_[t] = static_cast<std::int32_t>(k);
+        for (const std::int32_t t : turns_.back()[k]) turn_of_[t] = static_cast<std::int32_t>(k);
       sends_[rank].resize(turns_.back().size() + 1);
       receives_[rank].resize(turns_.back().size() + 1);
     }
@@ -80,10 +78,10 @@ class Batches {
     std::vector<std::vector<std::int32_t>> waits(graph_.tasks.size());
     for (std::size_t i = 0; i < graph_.transfers.size(); ++i) {
       Transfer& transfer = graph_.transfers[i];
-      transfer.producer = turns_[sender(i)][sent_in_[i] - 1].tasks.back();
+      transfer.producer = turns_[sender(i)][sent_in_[i] - 1].back();
       const auto& turns = turns_[receiver(i)];
-      if (taken_in_[i] > 0) transfer.taken_after = turns[taken_in_[i] - 1].tasks.back();
-      for (const std::int32_t t : turns[taken_in_[i]].tasks)
+      if (taken_in_[i] > 0) transfer.taken_after = turns[taken_in_[i] - 1].back();
+      for (const std::int32_t t : turns[taken_in_[i]])
         if (t != transfer.consumer) waits[t].push_back(static_cast<std::int32_t>(i));
     }
     add_inputs(waits);

@@ -38,15 +38,13 @@ std::vector<Portion> portions_of(const UnitPieces& pieces) {
   return portions;
 }
 
-bool in_block(const UnitPieces& pieces, const Portion& portion) {
+// Whether some piece of a portion has this trait.
+bool has_piece(const UnitPieces& pieces, const Portion& portion, bool value, bool UnitPiece::*trait) {
   return std::any_of(pieces.begin() + static_cast<std::ptrdiff_t>(portion.first),
-                     pieces.begin() + static_cast<std::ptrdiff_t>(portion.end), [](const UnitPiece& p) { return p.in_block; });
+                     pieces.begin() + static_cast<std::ptrdiff_t>(portion.end),
+                     [&](const UnitPiece& piece) { return piece.*trait == value; });
 }
-
-bool all_tail(const UnitPieces& pieces, const Portion& portion) {
-  return std::all_of(pieces.begin() + static_cast<std::ptrdiff_t>(portion.first),
-                     pieces.begin() + static_cast<std::ptrdiff_t>(portion.end), [](const UnitPiece& p) { return p.tail; });
-}
+bool in_block(const UnitPieces& pieces, const Portion& portion) { return has_piece(pieces, portion, true, &UnitPiece::in_block); }
 
 // One member's portions: those before its first layer, its layers, and those after them.
 struct Strand {
@@ -70,7 +68,7 @@ Strand strand_of(const UnitPieces& pieces) {
   while (!in_block(pieces, strand.portions[strand.end - 1])) --strand.end;
   // The last unit's compute after its collective is not a portion to weave, because its collective would not be hidden yet.
   const Portion& last = strand.portions[strand.end - 1];
-  if (strand.end - strand.first > 1 && all_tail(pieces, last)) --strand.end;
+  if (strand.end - strand.first > 1 && !has_piece(pieces, last, false, &UnitPiece::tail)) --strand.end;
   return strand;
 }
 

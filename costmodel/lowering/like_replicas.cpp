@@ -48,31 +48,26 @@ bool copies_to_host(const Scenario& scenario, const Schedule& schedule) {
   });
 }
 
-// The factors that determine a replica's times and limits.
-struct Traits {
-  std::vector<int> types, sites, lengths;
-  std::vector<std::tuple<PathClass, double, double>> links;  // latency with gather, time
-  std::vector<double> host;                                  // copy bandwidths, where anything lies in the host's memory
-  bool operator<(const Traits& other) const {                // libc++ 13 has no <=> of containers
-    return std::tie(types, sites, lengths, links, host) <
-           std::tie(other.types, other.sites, other.lengths, other.links, other.host);
-  }
-};
+// The factors that determine a replica's times and limits: types, sites, lengths; of links the path, latency with gather, and
+// time; copy bandwidths, where anything lies in the host's memory.
+using Traits = std::tuple<std::vector<int>, std::vector<int>, std::vector<int>,
+                          std::vector<std::tuple<PathClass, double, double>>, std::vector<double>>;
 
 Traits traits_of(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs, int replica, bool to_host) {
   Lowering lowering{scenario, plan, costs, replica};
   make_stages(lowering);
   make_stage_edges(lowering);
   Traits traits;
+  auto& [types, sites, lengths, links, host] = traits;
   for (const int device : devices_of(plan, replica)) {
-    traits.types.push_back(scenario.cluster.devices[device].type);
+    types.push_back(scenario.cluster.devices[device].type);
     if (to_host)
-      for (const bool away : {true, false}) traits.host.push_back(host_copy_bandwidth(scenario.cluster, device, away).base());
+      for (const bool away : {true, false}) host.push_back(host_copy_bandwidth(scenario.cluster, device, away).base());
   }
-  for (const StageInfo& info : lowering.stages) traits.sites.push_back(info.site);
-  traits.lengths = lengths_of(plan, replica);
+  for (const StageInfo& info : lowering.stages) sites.push_back(info.site);
+  lengths = lengths_of(plan, replica);
   for (const TransferLink& link : lowering.graph.links)
-    traits.links.emplace_back(link.cost.path, link.latency.base(), link.transfer.base());
+    links.emplace_back(link.cost.path, link.latency.base(), link.transfer.base());
   return traits;
 }
 

@@ -193,11 +193,6 @@ HostBehind running_on(const Lowering& lowering, const SpanTime& time, Trial& tri
   return {end, result.factors.ticks - lane};
 }
 
-struct Prolonged {
-  double by_host = 0, by_collectives = 0;  // seconds
-  double host = 0, host_paced = 0;         // as in Breakdown
-};
-
 // The part of a span's time that grows with the time of a launch. Device and host determine the span's time T(device, host) to
 // the first degree, so that it is T - device dT/d(device).
 double paced_by_host(const LoweringCosts& costs, double device, const HostWork& work, int site) {
@@ -206,8 +201,9 @@ double paced_by_host(const LoweringCosts& costs, double device, const HostWork& 
   return std::max(0.0, time(device) - (time(device * (1 + kStep)) - time(device)) / kStep);
 }
 
-// Scales a span's compute to the time of its launches and by jitter.
-Prolonged prolong(const Lowering& lowering, double jitter, const HostWork& work, int site, DraftProgram& draft, Span span) {
+// Scales a span's compute to the time of its launches and by jitter, and adds what that changes to the breakdown.
+void prolong(const Lowering& lowering, double jitter, const HostWork& work, int site, DraftProgram& draft, Span span,
+             Breakdown& breakdown) {
   SpanTime time;
   time.given = sum_of(draft, span, &DraftStep::given);
   time.synchronous = sum_of(draft, span, &DraftStep::synchronous);
@@ -219,14 +215,14 @@ Prolonged prolong(const Lowering& lowering, double jitter, const HostWork& work,
   const bool waits = has_collectives(draft, span);
   // Without collectives its steps follow one another, and every factor is known.
   if (waits) time.bare = Trial(lowering, draft, span, site).run(1, 1);
-  Prolonged result;
   const double device = waits ? time.device(&RunAlone::lane) : time.untouched;
-  result.by_host = host_wait(lowering.costs, device, work, site);
-  result.host = host_wait(lowering.costs, 0, work, site);
-  result.host_paced = paced_by_host(lowering.costs, device, work, site);
-  if (result.by_host > 0 && time.untouched == 0) {  // only collectives, or compute after a synchronisation: the host comes first
+  const double by_host = host_wait(lowering.costs, device, work, site);
+  breakdown.launch += Duration(by_host);
+  breakdown.host += Duration(host_wait(lowering.costs, 0, work, site));
+  breakdown.host_paced += Duration(paced_by_host(lowering.costs, device, work, site));
+  if (by_host > 0 && time.untouched == 0) {  // only collectives, or compute after a synchronisation: the host comes first
     DraftStep host;
-    host.launched = result.by_host;
+    host.launched = by_host;
     insert_step(draft, span.first, span.part, host);
     ++span.end;
   }
@@ -235,14 +231,14 @@ Prolonged prolong(const Lowering& lowering, double jitter, const HostWork& work,
   if (waits) {
     // Compute next to collectives takes longer. A difference of less than a tick is a rounding effect of sums in another order.
     const double slowed = std::floor(time.bare.busy - computed * kTicksPerSecond + 0.5) / kTicksPerSecond;
-    result.by_collectives = std::max(slowed, 0.0);
+    breakdown.compute += Duration(std::max(slowed, 0.0));
     Trial trial(lowering, draft, span, site);
     const HostBehind behind = running_on(lowering, time, trial);
     factors = behind.factors;
     idle = behind.idle;
   } else {
     factors.jittered = time.jitter;
-    if (time.untouched > 0) factors.launched = 1 + result.by_host / time.untouched;
+    if (time.untouched > 0) factors.launched = 1 + by_host / time.untouched;
   }
   for (std::size_t s = span.first; s < span.end; ++s) {
     draft.steps[s].launched *= factors.launched * factors.jittered;
@@ -255,7 +251,6 @@ Prolonged prolong(const Lowering& lowering, double jitter, const HostWork& work,
     host.given = idle / kTicksPerSecond * (1 - overlap_loss(lowering.costs, site));  // the collective next to it does not slow it
     insert_step(draft, span.end, span.last_part, host);
   }
-  return result;
 }
 
 }  // namespace
@@ -332,13 +327,7 @@ std::int32_t add_program(Lowering& lowering, DraftProgram& draft, const PassDraf
   const double given = sum_of(draft, all_of(draft), &DraftStep::given);
   const double jitter = lowering.costs.stage_jitter(lowering.plan.pipeline);
   Breakdown breakdown = whole.breakdown;
-  const auto add = [&](const HostWork& work, Span span) {
-    const Prolonged longer = prolong(lowering, jitter, work, whole.site, draft, span);
-    breakdown.compute += Duration(longer.by_collectives);
-    breakdown.launch += Duration(longer.by_host);
-    breakdown.host += Duration(longer.host);
-    breakdown.host_paced += Duration(longer.host_paced);
-  };
+  const auto add = [&](const HostWork& work, Span span) { prolong(lowering, jitter, work, whole.site, draft, span, breakdown); };
   // Under ZeRO 3 every part waits for a gather of its own; other passes have parts in a stage's first forward alone.
   if (lowering.zero() < 3 || draft.part_ends.empty())
     add(whole.host, all_of(draft));

@@ -58,7 +58,10 @@ void ReplayedTensors::add_to(Key sum, double bytes, ReplayStream stream) {
   give(made);
 }
 
-void ReplayedTensors::give_in_order(std::vector<Key> keys) {
+void ReplayedTensors::give_space(int space) {
+  std::vector<Key> keys;
+  for (const auto& [key, held] : live_)
+    if (space_of(key) == space) keys.push_back(key);
   std::sort(keys.begin(), keys.end());
   for (const Key key : keys) give(key);
 }

@@ -32,9 +32,8 @@ class ReplayedTensors {
   void give_late(Key key, Key late);
   // The first is the sum; others are made, and gone when they have been added.
   void add_to(Key sum, double bytes, ReplayStream stream = ReplayStream::Compute);
-  // Those for which `gone` is true, in the order of their keys.
-  template <class Gone>
-  void give_all(Gone gone);
+  // All of a space, in the order of their keys.
+  void give_space(int space);
 
   bool holds(Key key) const { return live_.contains(key); }
   std::int64_t bytes(Key key) const {
@@ -56,7 +55,6 @@ class ReplayedTensors {
     CachingAllocator::Address address = 0;
     std::int64_t bytes = 0, block = 0;
   };
-  void give_in_order(std::vector<Key> keys);
 
   CachingAllocator allocator_;
   AllocationRecorder* const recorder_;
@@ -64,13 +62,5 @@ class ReplayedTensors {
   bool failed_ = false;
   std::int64_t wanted_ = 0, most_ = 0, late_ = 0, most_allocated_ = 0;
 };
-
-template <class Gone>
-void ReplayedTensors::give_all(Gone gone) {
-  std::vector<Key> keys;
-  for (const auto& [key, held] : live_)
-    if (gone(key)) keys.push_back(key);
-  give_in_order(std::move(keys));
-}
 
 }  // namespace panpipe
