@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -46,6 +47,10 @@ enum class VocabularyExchange : std::uint8_t {
   Embedding,          // the sum of the ranks' rows
 };
 constexpr std::size_t kVocabularyExchanges = static_cast<std::size_t>(VocabularyExchange::Embedding) + 1;
+
+// The exchanges that wait for a pass of a rank, and the one that the pass waits for.
+std::vector<VocabularyExchange> made_exchanges(const Schedule& schedule, const Action& action);
+std::optional<VocabularyExchange> taken_exchange(const Schedule& schedule, const Action& action);
 
 // The pass that an exchange serves, for its name in timelines.
 ActionKind served_pass(VocabularyExchange exchange);

@@ -6,46 +6,30 @@
 #include "schedule/vocabulary.hpp"
 
 namespace panpipe {
-namespace {
 
-// The end of each exchange's last producer, under plain costs.
-class ReadyTimes {
- public:
-  ReadyTimes(const Schedule& schedule, const ScheduleEvaluation& evaluation)
-      : microbatches_(static_cast<std::size_t>(schedule.microbatches)),
-        first_(schedule.chains.front().front()),
-        last_(schedule.chains.front().back()),
-        barriers_(schedule.vocabulary_barriers) {
-    for (std::vector<double>& times : ready_) times.assign(microbatches_, 0);
-    for (std::size_t rank = 0; rank < schedule.order.size(); ++rank)
-      for (std::size_t i = 0; i < schedule.order[rank].size(); ++i)
-        note(schedule.order[rank][i], evaluation.times[rank][i].second);
-  }
+std::vector<VocabularyExchange> made_exchanges(const Schedule& schedule, const Action& action) {
+  std::vector<VocabularyExchange> made;
+  const std::vector<int>& chain = schedule.chains.front();
+  const bool backward = action.kind == ActionKind::B || action.kind == ActionKind::I;
+  const ActionKind makes_gradient = schedule.vocabulary_barriers == 1 ? ActionKind::S : ActionKind::T;
+  if (action.kind == ActionKind::F && action.stage == chain.back()) made.push_back(VocabularyExchange::Hidden);
+  if (action.kind == ActionKind::S) made.push_back(VocabularyExchange::Statistics);
+  if (action.kind == makes_gradient) made.push_back(VocabularyExchange::HiddenGradient);
+  if (backward && action.stage == chain.front()) made.push_back(VocabularyExchange::EmbeddingGradient);
+  if (action.kind == ActionKind::E) made.push_back(VocabularyExchange::Embedding);
+  return made;
+}
 
-  double of(const VocabularyTurn& turn) const {
-    return ready_[static_cast<std::size_t>(turn.exchange)][static_cast<std::size_t>(turn.microbatch)];
-  }
-
- private:
-  void note(const Action& action, double end) {
-    const auto add = [&](VocabularyExchange exchange) {
-      double& ready = ready_[static_cast<std::size_t>(exchange)][static_cast<std::size_t>(action.microbatch)];
-      ready = std::max(ready, end);
-    };
-    const bool backward = action.kind == ActionKind::B || action.kind == ActionKind::I;
-    if (action.kind == ActionKind::F && action.stage == last_) add(VocabularyExchange::Hidden);
-    if (action.kind == ActionKind::S) add(VocabularyExchange::Statistics);
-    if (action.kind == (barriers_ == 1 ? ActionKind::S : ActionKind::T)) add(VocabularyExchange::HiddenGradient);
-    if (backward && action.stage == first_) add(VocabularyExchange::EmbeddingGradient);
-    if (action.kind == ActionKind::E) add(VocabularyExchange::Embedding);
-  }
-
-  std::size_t microbatches_;
-  int first_, last_, barriers_;
-  std::array<std::vector<double>, kVocabularyExchanges> ready_;
-};
-
-}  // namespace
+std::optional<VocabularyExchange> taken_exchange(const Schedule& schedule, const Action& action) {
+  const std::vector<int>& chain = schedule.chains.front();
+  const bool backward = action.kind == ActionKind::B || action.kind == ActionKind::I;
+  if (action.kind == ActionKind::F && action.stage == chain.front()) return VocabularyExchange::Embedding;
+  if (backward && action.stage == chain.back()) return VocabularyExchange::HiddenGradient;
+  if (action.kind == ActionKind::S) return VocabularyExchange::Hidden;
+  if (action.kind == ActionKind::T) return VocabularyExchange::Statistics;
+  if (action.kind == ActionKind::G) return VocabularyExchange::EmbeddingGradient;
+  return std::nullopt;
+}
 
 ActionKind served_pass(VocabularyExchange exchange) {
   switch (exchange) {
@@ -68,11 +52,21 @@ VocabularyOrder vocabulary_order(const Schedule& schedule) {
   for (std::size_t exchange = 0; exchange < kVocabularyExchanges; ++exchange)
     for (int m = 0; m < schedule.microbatches; ++m) order.turns.push_back({static_cast<VocabularyExchange>(exchange), m});
   const ScheduleEvaluation evaluation = evaluate(schedule, {});
-  const ReadyTimes ready(schedule, evaluation);
-  const auto key = [&](const VocabularyTurn& turn) { return std::tuple(ready.of(turn), turn.exchange, turn.microbatch); };
+  std::array<std::vector<double>, kVocabularyExchanges> ready;  // the end of each exchange's last producer, under plain costs
+  ready.fill(std::vector<double>(static_cast<std::size_t>(schedule.microbatches), 0));
+  const auto ready_at = [&](const VocabularyTurn& turn) -> double& {
+    return ready[static_cast<std::size_t>(turn.exchange)][static_cast<std::size_t>(turn.microbatch)];
+  };
+  for (std::size_t rank = 0; rank < schedule.order.size(); ++rank)
+    for (std::size_t i = 0; i < schedule.order[rank].size(); ++i)
+      for (const VocabularyExchange exchange : made_exchanges(schedule, schedule.order[rank][i])) {
+        double& time = ready_at({exchange, schedule.order[rank][i].microbatch});
+        time = std::max(time, evaluation.times[rank][i].second);
+      }
+  const auto key = [&](const VocabularyTurn& turn) { return std::tuple(ready_at(turn), turn.exchange, turn.microbatch); };
   std::sort(order.turns.begin(), order.turns.end(), [&](const auto& a, const auto& b) { return key(a) < key(b); });
   std::vector<double> times;
-  for (const VocabularyTurn& turn : order.turns) times.push_back(ready.of(turn));
+  for (const VocabularyTurn& turn : order.turns) times.push_back(ready_at(turn));
   for (const auto& row : evaluation.times) {
     std::vector<int>& before = order.before.emplace_back();
     for (const auto& [start, end] : row)

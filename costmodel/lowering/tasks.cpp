@@ -120,19 +120,15 @@ class RankTasks {
         if (!gathered && lowering_.zero() >= 3) share_gathered(action, gather);
         gathered = true;
       }
-      Task task;
-      task.kind = TaskKind::Pass;
-      task.lane = Lane::Compute;
-      task.action = action;
+      Task task = pass_task(action, memory);
       task.part = static_cast<std::uint16_t>(k);
       task.program = pass.programs[k];
-      if (k == 0) task.take = memory.take;
-      task.temporary = memory.temporary;
-      if (k + 1 == parts) {
+      if (k > 0) task.take = Bytes(0);
+      if (k + 1 < parts)
+        task.give = task.gradients = Bytes(0);
+      else
         task.output_steps = output_steps_of_part(action, pass.ends, k);
-        task.give = memory.give + (gathered && lowering_.zero() >= 3 ? info.gathered.at_once : Bytes(0));
-        task.gradients = memory.gradients;
-      }
+      if (k + 1 == parts && gathered && lowering_.zero() >= 3) task.give += info.gathered.at_once;
       last_pass_ = add(task, gather);
       if (waits) gathers_.part_is(last_pass_);
       if (reduces && traffic[k].reduce >= 0)
@@ -212,20 +208,24 @@ class RankTasks {
     return of.members > 1 && ends.all > 0 ? ends.all : -1;
   }
 
-  void add_pass(const Action& action) {
-    const StageInfo& info = lowering_.stage(action.stage);
-    const RankPasses::Memory memory = passes_.next(action);
+  static Task pass_task(const Action& action, const RankPasses::Memory& memory) {
     Task task;
     task.kind = TaskKind::Pass;
     task.lane = Lane::Compute;
     task.action = action;
-    task.group_size = static_cast<std::uint8_t>(cell_tasks_.empty() ? members_ : 0);
-    task.program = program_ >= 0 ? program_ : info.programs[lowering_.slice_of(action)][index_of(action.kind)];
-    task.output_steps = output_steps(action, task.program, cell_tasks_.size());
     task.take = memory.take;
     task.give = memory.give;
     task.temporary = memory.temporary;
     task.gradients = memory.gradients;
+    return task;
+  }
+
+  void add_pass(const Action& action) {
+    const StageInfo& info = lowering_.stage(action.stage);
+    Task task = pass_task(action, passes_.next(action));
+    task.group_size = static_cast<std::uint8_t>(cell_tasks_.empty() ? members_ : 0);
+    task.program = program_ >= 0 ? program_ : info.programs[lowering_.slice_of(action)][index_of(action.kind)];
+    task.output_steps = output_steps(action, task.program, cell_tasks_.size());
     std::int32_t gather = -1, after = awaited_update(action);
     if (!whole_gathers_.empty() && action.kind != ActionKind::W) {
       gather = whole_gathers_.front();
@@ -238,12 +238,13 @@ class RankTasks {
     last_pass_ = add(task, after);
     if (gather >= 0 || members_ > 1) gathered_pass_ = gather >= 0 && !woven_ ? last_pass_ : -1;
     cell_tasks_.push_back(last_pass_);
+    note_vocabulary_maker(lowering_, rank_, action, last_pass_);
     lowering_.task_of(slot_of(action.kind), action.stage, action.microbatch, action.split) = last_pass_;
   }
 
   void add_vocabulary_pass(const Action& action) {
     last_pass_ = add(vocabulary_pass(lowering_, rank_, action), -1);
-    note_vocabulary_pass(lowering_, rank_, action, last_pass_);
+    note_vocabulary_maker(lowering_, rank_, action, last_pass_);
   }
 
   // Blocks are gathered and freed one by one, so a pass and the previous one that reads parameters share the same number of

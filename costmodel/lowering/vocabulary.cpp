@@ -73,37 +73,9 @@ Bytes border_bytes(const WorkloadCost& workload, bool first) {
   return most;
 }
 
-std::size_t vocabulary_slot(const Lowering& lowering, std::size_t kind, int rank, int microbatch) {
-  const auto ranks = static_cast<std::size_t>(lowering.plan.pipeline),
-             microbatches = static_cast<std::size_t>(lowering.plan.schedule.microbatches);
-  return (kind * ranks + static_cast<std::size_t>(rank)) * microbatches + static_cast<std::size_t>(microbatch);
-}
-
-std::int32_t& exchange_task(Lowering& lowering, VocabularyExchange exchange, int rank, int microbatch) {
-  return lowering.vocabulary.exchanges[vocabulary_slot(lowering, at(exchange), rank, microbatch)];
-}
-std::int32_t share_task(const Lowering& lowering, ActionKind kind, int rank, int microbatch) {
-  return lowering.vocabulary.passes[vocabulary_slot(lowering, pass_index(kind), rank, microbatch)];
-}
-
-// The task of this rank whose end an exchange waits for; -1: another rank's.
-std::int32_t turn_producer(Lowering& lowering, const VocabularyTurn& turn, int rank) {
-  const Schedule& schedule = lowering.plan.schedule;
-  const auto of_stage = [&](int stage, PassSlot slot) {
-    return schedule.stage_to_rank[at(stage)] == rank ? lowering.task_of(slot, stage, turn.microbatch, -1) : -1;
-  };
-  switch (turn.exchange) {
-    case VocabularyExchange::Hidden:
-      return of_stage(schedule.chains.front().back(), PassSlot::Forward);
-    case VocabularyExchange::Statistics:
-      return share_task(lowering, ActionKind::S, rank, turn.microbatch);
-    case VocabularyExchange::HiddenGradient:
-      return share_task(lowering, schedule.vocabulary_barriers == 1 ? ActionKind::S : ActionKind::T, rank, turn.microbatch);
-    case VocabularyExchange::EmbeddingGradient:
-      return of_stage(schedule.chains.front().front(), PassSlot::Gradient);
-    default:
-      return share_task(lowering, ActionKind::E, rank, turn.microbatch);
-  }
+// In VocabularyWork::makers and exchanges.
+std::size_t vocabulary_slot(const Lowering& lowering, VocabularyExchange exchange, int rank, int microbatch) {
+  return (at(exchange) * at(lowering.plan.pipeline) + at(rank)) * at(lowering.plan.schedule.microbatches) + at(microbatch);
 }
 
 }  // namespace
@@ -131,9 +103,8 @@ void make_vocabulary(Lowering& lowering) {
   set(VocabularyExchange::EmbeddingGradient, CollectiveKind::AllGather, embedded);
   set(VocabularyExchange::Embedding, CollectiveKind::AllReduce, embedded);
   work.turns = vocabulary_order(plan.schedule).turns;
-  const std::size_t places = static_cast<std::size_t>(plan.pipeline) * static_cast<std::size_t>(plan.schedule.microbatches);
-  work.passes.assign(4 * places, -1);
-  work.exchanges.assign(kVocabularyExchanges * places, -1);
+  work.makers.assign(vocabulary_slot(lowering, static_cast<VocabularyExchange>(kVocabularyExchanges), 0, 0), -1);
+  work.exchanges = work.makers;
 }
 
 HeldParameters vocabulary_share(const Lowering& lowering, int rank) {
@@ -182,8 +153,10 @@ Task vocabulary_pass(const Lowering& lowering, int rank, const Action& action) {
   return task;
 }
 
-void note_vocabulary_pass(Lowering& lowering, int rank, const Action& action, std::int32_t task) {
-  lowering.vocabulary.passes[vocabulary_slot(lowering, pass_index(action.kind), rank, action.microbatch)] = task;
+void note_vocabulary_maker(Lowering& lowering, int rank, const Action& action, std::int32_t task) {
+  if (lowering.plan.schedule.vocabulary_barriers == 0) return;
+  for (const VocabularyExchange exchange : made_exchanges(lowering.plan.schedule, action))
+    lowering.vocabulary.makers[vocabulary_slot(lowering, exchange, rank, action.microbatch)] = task;
 }
 
 void add_vocabulary_lane(Lowering& lowering, int rank) {
@@ -193,37 +166,16 @@ void add_vocabulary_lane(Lowering& lowering, int rank) {
     task.lane = Lane::Vocabulary;
     task.action = {.kind = served_pass(turn.exchange), .stage = rank, .microbatch = turn.microbatch};
     task.flow = lowering.vocabulary.flows[at(turn.exchange)];
-    exchange_task(lowering, turn.exchange, rank, turn.microbatch) = lowering.add(rank, task, turn_producer(lowering, turn, rank));
+    const std::size_t slot = vocabulary_slot(lowering, turn.exchange, rank, turn.microbatch);
+    lowering.vocabulary.exchanges[slot] = lowering.add(rank, task, lowering.vocabulary.makers[slot]);
   }
 }
 
 void connect_vocabulary(Lowering& lowering, const Action& action, int rank) {
-  const Schedule& schedule = lowering.plan.schedule;
-  if (schedule.vocabulary_barriers == 0) return;
-  const auto wait_for = [&](VocabularyExchange exchange) {
-    lowering.graph.inputs.push_back({exchange_task(lowering, exchange, rank, action.microbatch), -1});
-  };
-  const bool first = action.stage == schedule.chains.front().front(), last = action.stage == schedule.chains.front().back();
-  switch (action.kind) {
-    case ActionKind::F:
-      if (first) wait_for(VocabularyExchange::Embedding);
-      break;
-    case ActionKind::I:
-    case ActionKind::B:
-      if (last) wait_for(VocabularyExchange::HiddenGradient);
-      break;
-    case ActionKind::S:
-      wait_for(VocabularyExchange::Hidden);
-      break;
-    case ActionKind::T:
-      wait_for(VocabularyExchange::Statistics);
-      break;
-    case ActionKind::G:
-      wait_for(VocabularyExchange::EmbeddingGradient);
-      break;
-    default:
-      break;
-  }
+  if (lowering.plan.schedule.vocabulary_barriers == 0) return;
+  if (const auto exchange = taken_exchange(lowering.plan.schedule, action))
+    lowering.graph.inputs.push_back(
+        {lowering.vocabulary.exchanges[vocabulary_slot(lowering, *exchange, rank, action.microbatch)], -1});
 }
 
 void share_vocabulary_flows(Lowering& lowering) {

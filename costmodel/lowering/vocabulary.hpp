@@ -21,7 +21,7 @@ struct VocabularyWork {
   std::vector<std::array<std::int32_t, 4>> programs;  // per rank: of E, S, T, G
   std::array<std::int32_t, kVocabularyExchanges> flows{};
   std::vector<VocabularyTurn> turns;            // of the lane of every rank
-  std::vector<std::int32_t> passes, exchanges;  // tasks: by kind, rank, microbatch; -1 = not there yet
+  std::vector<std::int32_t> makers, exchanges;  // by exchange, rank, microbatch: tasks that it waits for, its own; -1 = none
 };
 
 // Programs and flows of the order's vocabulary passes; nothing if it has none. Throws InputError where replicas divide gradients
@@ -31,9 +31,10 @@ void make_vocabulary(Lowering& lowering);
 HeldParameters vocabulary_share(const Lowering& lowering, int rank);
 PassMemory vocabulary_memory(const Lowering& lowering, int rank, ActionKind kind);
 
-// Makes the task of a pass E, S, T or G. The caller adds it to the rank's compute lane and reports its number.
+// Makes the task of a pass E, S, T or G. The caller adds it to the rank's compute lane.
 Task vocabulary_pass(const Lowering& lowering, int rank, const Action& action);
-void note_vocabulary_pass(Lowering& lowering, int rank, const Action& action, std::int32_t task);
+// Any pass of a rank is this task.
+void note_vocabulary_maker(Lowering& lowering, int rank, const Action& action, std::int32_t task);
 // The tasks of a rank's vocabulary lane, behind its row.
 void add_vocabulary_lane(Lowering& lowering, int rank);
 // Appends to TaskGraph::inputs what a pass takes from the exchanges of its rank.
