@@ -73,7 +73,7 @@ void batch(benchmark::State& state, const Case& c, BatchProgram::Values kind) {
   for (auto _ : state) benchmark::DoNotOptimize(program.replay(costs.data(), delays.data(), values.data()));
   count(state, kBatch * static_cast<double>(structure.tasks));
   state.counters["values"] = static_cast<double>(program.values());
-  state.SetLabel(std::string(replay_kernel()) + (program.recycles() ? ", recycled values" : ", a value per task"));
+  state.SetLabel(program.recycles() ? "recycled values" : "a value per task");
 }
 
 void build(benchmark::State& state, const Case& c) {

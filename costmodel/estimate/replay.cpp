@@ -50,8 +50,6 @@ template <class Indices>
   }
 }
 
-enum class Kernel { Portable, Avx2, Avx512 };
-
 #ifdef PANPIPE_X86
 template <class Indices>
 __attribute__((target("avx2"))) void batch_avx2(Indices program, const Eight* costs, const Eight* delays, Eight* values) {
@@ -61,18 +59,14 @@ template <class Indices>
 __attribute__((target("avx512f"))) void batch_avx512(Indices program, const Eight* costs, const Eight* delays, Eight* values) {
   batch_of(program, costs, delays, values);
 }
-const Kernel kKernel = __builtin_cpu_supports("avx512f") ? Kernel::Avx512
-                       : __builtin_cpu_supports("avx2")  ? Kernel::Avx2
-                                                         : Kernel::Portable;
-#else
-constexpr Kernel kKernel = Kernel::Portable;
+const bool kHasAvx512 = __builtin_cpu_supports("avx512f") != 0, kHasAvx2 = __builtin_cpu_supports("avx2") != 0;
 #endif
 
 template <class Indices>
 void batch(Indices program, const Eight* costs, const Eight* delays, Eight* values) {
 #ifdef PANPIPE_X86
-  if (kKernel == Kernel::Avx512) return batch_avx512(program, costs, delays, values);
-  if (kKernel == Kernel::Avx2) return batch_avx2(program, costs, delays, values);
+  if (kHasAvx512) return batch_avx512(program, costs, delays, values);
+  if (kHasAvx2) return batch_avx2(program, costs, delays, values);
 #endif
   batch_of(program, costs, delays, values);
 }
@@ -130,11 +124,6 @@ Eight BatchProgram::replay(const Eight* costs, const Eight* delays, Eight* value
   }
   batch(indices_of(*structure_), costs, delays, values);
   return latest(structure_->lane_last, values);
-}
-
-std::string_view replay_kernel() {
-  constexpr std::string_view kNames[] = {"portable", "avx2", "avx512"};
-  return kNames[at(kKernel)];
 }
 
 }  // namespace panpipe

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstddef>
-#include <string_view>
 
 #include "costmodel/estimate/structure.hpp"
 
@@ -35,8 +34,5 @@ class BatchProgram {
   SlotProgram slots_;  // empty when every value is kept
   std::size_t values_ = 0;
 };
-
-// The instruction set of the kernels on this machine: "avx512", "avx2" or "portable".
-std::string_view replay_kernel();
 
 }  // namespace panpipe

@@ -82,10 +82,10 @@ class Weaver {
  public:
   explicit Weaver(const Lowering& lowering) : lowering_(lowering) {}
 
-  DraftProgram weave(const std::vector<const UnitPieces*>& members) {
+  DraftProgram weave(const std::vector<UnitPieces>& members) {
     result_.ends.resize(members.size());
     std::vector<Strand> strands;
-    for (const UnitPieces* pieces : members) strands.push_back(strand_of(*pieces));
+    for (const UnitPieces& pieces : members) strands.push_back(strand_of(pieces));
     // The head's gradients lead, the head's forward trails; between them the member that has done the smallest share of its
     // layers goes next, the first member at a tie.
     for (std::size_t m = 0; m < strands.size(); ++m) take(strands[m], m, strands[m].first);
@@ -196,9 +196,7 @@ void add_group_program(Lowering& lowering, const std::vector<std::int32_t>& memb
     known->second = add_atomic_program(lowering, members);
     return;
   }
-  std::vector<const UnitPieces*> pieces;
-  std::vector<UnitPieces> beside;
-  beside.reserve(members.size());
+  std::vector<UnitPieces> pieces;
   const bool sends = std::any_of(members.begin(), members.end(), [&](std::int32_t m) {
     const UnitPieces& all = lowering.drafts[m].pieces;
     return std::any_of(all.begin(), all.end(), [&](const UnitPiece& piece) { return sends_to_all(lowering.graph, piece); });
@@ -206,8 +204,7 @@ void add_group_program(Lowering& lowering, const std::vector<std::int32_t>& memb
   PassDraft whole;
   for (const std::int32_t m : members) {
     const PassDraft& pass = lowering.drafts[m];
-    if (sends) beside.push_back(beside_all_to_alls(lowering.graph, pass.pieces));
-    pieces.push_back(sends ? &beside.back() : &pass.pieces);
+    pieces.push_back(sends ? beside_all_to_alls(lowering.graph, pass.pieces) : pass.pieces);
     whole.breakdown = whole.breakdown + pass.breakdown;
     whole.host += pass.host;
     whole.site = pass.site;

@@ -193,7 +193,8 @@ struct Lowering {
     return pass_task[row * static_cast<std::size_t>(slices()) +
                      static_cast<std::size_t>(microbatch * plan.schedule.splits + (split < 0 ? 0 : split))];
   }
-  // Of the microbatch of a pass, or of what it hands over.
+  // The step in a row of a pass's microbatch, and its length.
+  int step_of(const Action& action) const { return action.microbatch / microbatches_of_chain(plan.schedule, steps); }
   int length_of(const Action& action) const {
     const int of_step = action.microbatch % microbatches_of_chain(plan.schedule, steps);
     return plan.length_of(replica, stage(action.stage).first_microbatch + of_step);
@@ -291,6 +292,10 @@ GatheredBlocks gathered_blocks(const Lowering& lowering, const StageInfo& info);
 bool ends_gradient(const Lowering& lowering, const Action& action);
 
 // zero_and_reductions.cpp: exchanges between replicas.
+// Groups of a rank's devices that do the same at the same time. The first of each tensor index comes first and represents those
+// that are alike.
+using DeviceGroups = std::vector<std::vector<int>>;
+DeviceGroups groups_of(const Lowering& lowering, int rank, Among among);
 struct StageFlows {                                           // -1 = none
   std::int32_t gather = -1;                                   // ZeRO 3: of parameters before a pass
   std::int32_t reduce = -1;                                   // of gradients

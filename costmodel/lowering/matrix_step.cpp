@@ -65,10 +65,12 @@ class MatrixExchange {
       : lowering_(lowering),
         mode_(lowering.scenario.optimizer.tensor_mode),
         iterations_(lowering.scenario.optimizer.newton_schulz_steps),
-        tensor_(group(rank, Among::Tensor)),
-        replicas_(group(rank, experts               ? Among::ExpertData
-                              : lowering.zero() > 0 ? Among::ShardGroup
-                                                    : Among::Data)) {}
+        tensor_(groups_of(lowering, rank, Among::Tensor).front()),
+        replicas_(groups_of(lowering, rank,
+                            experts               ? Among::ExpertData
+                            : lowering.zero() > 0 ? Among::ShardGroup
+                                                  : Among::Data)
+                      .front()) {}
 
   // Of the shards that tensor-parallel ranks hold.
   Duration over_tensor_ranks(const MatrixLoad& load) const {
@@ -101,16 +103,6 @@ class MatrixExchange {
   }
 
  private:
-  std::vector<int> group(int rank, Among among) const {
-    const Plan& plan = lowering_.plan;
-    const GroupShape shape = plan.group(among);
-    std::vector<int> devices;
-    for (int member = 0; member < shape.members; ++member) {
-      const int position = member * shape.stride;
-      devices.push_back(plan.device(rank, position / plan.tensor, position % plan.tensor));
-    }
-    return devices;
-  }
   Duration one(CollectiveKind kind, std::int64_t bytes, const std::vector<int>& devices) const {
     return lowering_.costs.collective(kind, Bytes(bytes), devices).time;
   }

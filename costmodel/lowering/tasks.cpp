@@ -89,9 +89,7 @@ class RankTasks {
   // Of steps in a row: the gather of the updated parameters, for the first forward that reads them.
   std::int32_t awaited_update(const Action& action) {
     if (updated_ < 0 || steps_ended_ == 0 || action.kind != ActionKind::F) return -1;
-    const Schedule& schedule = lowering_.plan.schedule;
-    const int of_step = microbatches_of_chain(schedule, lowering_.steps);
-    if (action.microbatch / of_step < steps_ended_ + staleness(schedule)) return -1;
+    if (lowering_.step_of(action) < steps_ended_ + staleness(lowering_.plan.schedule)) return -1;
     return std::exchange(updated_, -1);
   }
 

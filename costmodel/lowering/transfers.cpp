@@ -84,13 +84,8 @@ std::int32_t producer_of(Lowering& lowering, PassSlot slot, int stage, const Act
 // engines find an order that cannot finish.
 void connect_own(Lowering& lowering, std::int32_t task, PassSlot slot, const Action& action) {
   const std::int32_t own = lowering.task_of(slot, action.stage, action.microbatch, action.split);
-  if (own > task) lowering.graph.inputs.push_back({own, -1});
-}
-
-// A pass that needs what a copy brings back.
-void connect_reload(Lowering& lowering, PassSlot slot, const Action& action) {
-  const std::int32_t reload = lowering.task_of(slot, action.stage, action.microbatch, action.split);
-  if (reload >= 0) lowering.graph.inputs.push_back({reload, -1});
+  const bool comes_back = slot == PassSlot::Reload || slot == PassSlot::ReloadWaiting;  // on a lane of its own
+  if (comes_back ? own >= 0 : own > task) lowering.graph.inputs.push_back({own, -1});
 }
 
 void connect_forward(Lowering& lowering, std::int32_t task, const Action& action) {
@@ -119,7 +114,7 @@ void connect_backward(Lowering& lowering, std::int32_t task, const Action& actio
     if (!edge.gradient) continue;
     add_input(lowering, task, producer_of(lowering, PassSlot::Gradient, edge.to, action), edge.backward_link, true);
   }
-  connect_reload(lowering, PassSlot::Reload, action);
+  connect_own(lowering, task, PassSlot::Reload, action);
 }
 
 void connect_pass(Lowering& lowering, std::int32_t task, const Action& action) {
@@ -131,7 +126,7 @@ void connect_pass(Lowering& lowering, std::int32_t task, const Action& action) {
       return connect_backward(lowering, task, action);
     case ActionKind::W:
       connect_own(lowering, task, PassSlot::Gradient, action);
-      return connect_reload(lowering, PassSlot::ReloadWaiting, action);
+      return connect_own(lowering, task, PassSlot::ReloadWaiting, action);
     case ActionKind::E:
     case ActionKind::S:
     case ActionKind::T:
@@ -139,7 +134,7 @@ void connect_pass(Lowering& lowering, std::int32_t task, const Action& action) {
       return;  // from exchanges alone
     default:
       connect_own(lowering, task, PassSlot::Forward, action);
-      return connect_reload(lowering, PassSlot::Reload, action);
+      return connect_own(lowering, task, PassSlot::Reload, action);
   }
 }
 

@@ -27,27 +27,8 @@ ParameterKey key_of(const ParameterUse& use, int unit) {
   return use.tensor >= 0 ? ParameterKey(true, use.tensor) : ParameterKey(false, unit);
 }
 
-// Groups of devices that do the same at the same time.
-using Groups = std::vector<std::vector<int>>;
-
-// The first group of each tensor index comes first and represents those that are alike.
-Groups groups_of(const Lowering& lowering, int rank, Among among) {
-  const Plan& plan = lowering.plan;
-  const GroupShape shape = plan.group(among);
-  Groups groups;
-  for (int t = 0; t < plan.tensor; ++t)
-    for (int replica = 0; replica < plan.replicas(); ++replica) {
-      int position = replica * plan.tensor + t;
-      if (shape.first_of(position) != position) continue;
-      std::vector<int>& group = groups.emplace_back();
-      for (int member = 0; member < shape.members; ++member, position += shape.stride)
-        group.push_back(plan.device(rank, position / plan.tensor, t));
-    }
-  return groups;
-}
-
 // All continue when the slowest has ended, because their passes synchronise at every tensor-parallel collective.
-CollectiveCost slowest_of(const Lowering& lowering, CollectiveKind kind, Bytes bytes, const Groups& groups) {
+CollectiveCost slowest_of(const Lowering& lowering, CollectiveKind kind, Bytes bytes, const DeviceGroups& groups) {
   CollectiveCost cost = lowering.costs.collective(kind, bytes, groups.front());
   for (std::size_t g = 1; g < groups.size(); ++g) {
     if (same_ways(lowering.scenario.cluster, groups.front(), groups[g])) continue;
@@ -56,7 +37,7 @@ CollectiveCost slowest_of(const Lowering& lowering, CollectiveKind kind, Bytes b
   return cost;
 }
 
-std::int32_t add_flow(Lowering& lowering, CollectiveKind kind, Bytes bytes, const Groups& groups) {
+std::int32_t add_flow(Lowering& lowering, CollectiveKind kind, Bytes bytes, const DeviceGroups& groups) {
   if (bytes <= Bytes(0) || groups.front().size() < 2) return -1;
   return lowering.add_flow(slowest_of(lowering, kind, bytes, groups));
 }
@@ -92,7 +73,7 @@ class Exchange {
     const std::size_t before = known_.size();
     const std::int32_t flow = gather(held);
     if (!lowering_.scenario.offload.parameters || known_.size() == before || flow < 0) return flow;
-    const Groups& inside = groups_.at(traffic_.inside());
+    const DeviceGroups& inside = groups_.at(traffic_.inside());
     const int device = inside.front().front();
     const Bandwidth rate = copy_rate(lowering_, device, false, "parameters in the host's memory need");
     const auto share = [&](const ParameterSums& sums, Among among) {
@@ -147,7 +128,7 @@ class Exchange {
 
   Lowering& lowering_;
   const ReplicaTraffic traffic_;
-  std::map<Among, Groups> groups_;  // those among which something is exchanged
+  std::map<Among, DeviceGroups> groups_;  // those among which something is exchanged
   std::map<Key, std::int32_t> known_;
 };
 
@@ -214,6 +195,21 @@ std::map<ParameterKey, Holders> parameter_holders(const Lowering& lowering) {
 }
 
 }  // namespace
+
+DeviceGroups groups_of(const Lowering& lowering, int rank, Among among) {
+  const Plan& plan = lowering.plan;
+  const GroupShape shape = plan.group(among);
+  DeviceGroups groups;
+  for (int t = 0; t < plan.tensor; ++t)
+    for (int replica = 0; replica < plan.replicas(); ++replica) {
+      int position = replica * plan.tensor + t;
+      if (shape.first_of(position) != position) continue;
+      std::vector<int>& group = groups.emplace_back();
+      for (int member = 0; member < shape.members; ++member, position += shape.stride)
+        group.push_back(plan.device(rank, position / plan.tensor, position % plan.tensor));
+    }
+  return groups;
+}
 
 std::int32_t Lowering::add_flow(const CollectiveCost& cost, Among among) {
   const Ticks latency = to_ticks(cost.latency);
@@ -363,7 +359,7 @@ void make_shared_flows(Lowering& lowering) {
   const int shards = divided ? lowering.plan.shard_group() : 1,
             of_experts = divided ? degrees_of_experts(lowering.plan).shard_group() : 1;
   for (const auto& [ranks, held] : held_by_set) {
-    Groups groups(static_cast<std::size_t>(lowering.plan.tensor));
+    DeviceGroups groups(static_cast<std::size_t>(lowering.plan.tensor));
     for (int t = 0; t < lowering.plan.tensor; ++t)
       for (const std::int32_t rank : ranks) groups[t].push_back(lowering.plan.device(rank, lowering.replica, t));
     const Bytes share(gradient_size(lowering, held.others).base() / shards +

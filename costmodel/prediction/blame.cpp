@@ -35,17 +35,15 @@ std::vector<Blame> blame_of(const Scenario& scenario, const Plan& plan) {
     blame.lost = whole - blame.step;
     all.push_back(std::move(blame));
   };
-  for (std::size_t i = 0; i < fabric.slow.size(); ++i) {
-    std::vector<SlowDevice> others = fabric.slow;
-    others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
+  const auto others = [](auto all_of_them, std::size_t i) {
+    all_of_them.erase(all_of_them.begin() + static_cast<std::ptrdiff_t>(i));
+    return all_of_them;
+  };
+  for (std::size_t i = 0; i < fabric.slow.size(); ++i)
     add(of_device(plan, fabric.slow[i].device), std::round(1e12 / fabric.slow[i].slowdown) / 1e12,  // 0.9, not its neighbour
-        impaired(*fabric.sound, others, fabric.degraded));
-  }
-  for (std::size_t i = 0; i < fabric.degraded.size(); ++i) {
-    std::vector<DegradedLink> others = fabric.degraded;
-    others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
-    add({fabric.degraded[i].link}, fabric.degraded[i].share, impaired(*fabric.sound, fabric.slow, others));
-  }
+        impaired(*fabric.sound, others(fabric.slow, i), fabric.degraded));
+  for (std::size_t i = 0; i < fabric.degraded.size(); ++i)
+    add({fabric.degraded[i].link}, fabric.degraded[i].share, impaired(*fabric.sound, fabric.slow, others(fabric.degraded, i)));
   return all;
 }
 

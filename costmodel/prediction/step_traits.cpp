@@ -24,12 +24,6 @@ bool is_memory_size(const std::string& part) {
   return digits > 0 && (unit == "G" || unit == "GB");
 }
 
-std::string joined(const std::set<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : " + ") + name;
-  return text;
-}
-
 std::string precision_of(Precision precision) {
   switch (precision) {
     case Precision::Bf16:
@@ -52,12 +46,16 @@ std::string parallel_of(const Scenario& scenario, const Plan& plan) {
   return text.empty() ? "one device" : text;
 }
 
-std::string devices_of_cluster(const Cluster& cluster) {
+// The names of a cluster's types of device in use, of thousands of devices a few.
+template <class NameOf>
+std::string names_of_types(const Cluster& cluster, NameOf name_of) {
   std::set<std::int32_t> types;
   for (const Device& device : cluster.devices) types.insert(device.type);
   std::set<std::string> names;
-  for (const std::int32_t type : types) names.insert(cluster.types[type].name);
-  return joined(names);
+  for (const std::int32_t type : types) names.insert(name_of(cluster.types[type].name));
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : " + ") + name;
+  return text;
 }
 
 // Of the first two devices of the plan that share a node.
@@ -74,13 +72,7 @@ std::string wiring_of(const Cluster& cluster, const Plan& plan) {
 
 }  // namespace
 
-std::string chips_of(const Cluster& cluster) {
-  std::set<std::int32_t> types;  // of thousands of devices a few
-  for (const Device& device : cluster.devices) types.insert(device.type);
-  std::set<std::string> chips;
-  for (const std::int32_t type : types) chips.insert(chip_of(cluster.types[type].name));
-  return joined(chips);
-}
+std::string chips_of(const Cluster& cluster) { return names_of_types(cluster, chip_of); }
 
 std::string chip_of(const std::string& device) {
   std::string chip;
@@ -114,7 +106,7 @@ StepTraits traits_of(const Scenario& scenario, const Plan& plan, const Sensitivi
   traits.framework = scenario.framework.name;
   traits.precision = precision_of(scenario.precision);
   traits.parallel = parallel_of(scenario, plan);
-  traits.machine = devices_of_cluster(scenario.cluster);
+  traits.machine = names_of_types(scenario.cluster, [](const std::string& name) { return name; });
   traits.wiring = wiring_of(scenario.cluster, plan);
   traits.schedule = plan.pipeline > 1 ? plan.schedule.name : "none";
   return traits;
