@@ -11,18 +11,9 @@ namespace panpipe {
 namespace {
 
 Pass pass_of(const Action& action) {
-  switch (action.kind) {
-    case ActionKind::F:
-      return Pass::F;
-    case ActionKind::I:
-      return Pass::I;
-    case ActionKind::W:
-      return Pass::W;
-    case ActionKind::B:
-      return Pass::B;
-    default:
-      throw InputError(fmt::format("'{}': only forward and backward passes can be packed", to_text(action)));
-  }
+  if (action.kind > ActionKind::B)
+    throw InputError(fmt::format("'{}': only forward and backward passes can be packed", to_text(action)));
+  return static_cast<Pass>(action.kind);  // F, I, W, B
 }
 
 void pack_groups(const Schedule& schedule, PipelineOrder& order) {

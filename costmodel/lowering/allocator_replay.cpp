@@ -95,8 +95,8 @@ class RankReplay {
       // FSDP's whole parameters between forward and backward are the passes' own.
       const double bytes =
           bytes_of(use).parameter - (sharding_.active() && lowering_.zero() == 2 ? sharding_.whole_element() : 0);
-      tensors_.take(Tensors::key(Space::Weights, use.tensor), elements * bytes + static_cast<double>(use.frozen.base()));
-      if (!late) tensors_.take(Tensors::key(Space::Gradients, use.tensor), elements * bytes_of(use).gradient);
+      tensors_.take(tensor_key(Space::Weights, use.tensor), elements * bytes + static_cast<double>(use.frozen.base()));
+      if (!late) tensors_.take(tensor_key(Space::Gradients, use.tensor), elements * bytes_of(use).gradient);
     });
     if (lowering_.plan.replicas() == 1) return;
     double all = 0;
@@ -104,7 +104,7 @@ class RankReplay {
       if (part.use == MemoryUse::GradientBuckets) all += static_cast<double>(part.bytes.base());
     const double one = std::max(1.0, static_cast<double>(lowering_.scenario.framework.gradient_bucket.base()));
     int number = 0;
-    for (double left = all; left > 0; left -= one) tensors_.take(Tensors::key(Space::Buckets, number++), std::min(left, one));
+    for (double left = all; left > 0; left -= one) tensors_.take(tensor_key(Space::Buckets, number++), std::min(left, one));
   }
 
   std::vector<Part> parts_of(const StageInfo& info) const {
@@ -126,11 +126,11 @@ class RankReplay {
   void forward(const StageInfo& info, const Part& part, int space) {
     for (int u = part.first; u < part.end; ++u)
       for (const AllocationStep& step : (*units_)[at(u)].forward) {
-        const auto key = Tensors::key(space, step.tensor);
+        const auto key = tensor_key(space, step.tensor);
         if (step.kind == AllocationStep::Kind::Take)
           tensors_.take(key, static_cast<double>(step.bytes));
         else if (info.outputs > Bytes(0) && tensors_.bytes(key) == info.unit(u).logits.base())
-          tensors_.rename(key, Tensors::key(Space::Outputs, space));
+          tensors_.rename(key, tensor_key(Space::Outputs, space));
         else
           tensors_.give(key);
       }
@@ -140,7 +140,7 @@ class RankReplay {
   void forget(const Part& part, int space) {
     for (int u = part.first; u < part.end; ++u)
       for (const int t : (*units_)[at(u)].kept)
-        if (!reads_later(t, part.end)) tensors_.give(Tensors::key(space, t));
+        if (!reads_later(t, part.end)) tensors_.give(tensor_key(space, t));
   }
   bool reads_later(int tensor, int end) {
     const auto found = given_in_.find(tensor);
@@ -176,7 +176,7 @@ class RankReplay {
   }
 
   void run_forward(const StageInfo& info, int stage, int space) {
-    tensors_.take(Tensors::key(space, kReceived), received(lowering_.edges_in[stage], false));
+    tensors_.take(tensor_key(space, kReceived), received(lowering_.edges_in[stage], false));
     sharding_.gather(sharding_.of_root(info));
     for (const Part& part : parts_of(info)) {
       sharding_.gather(part.sharded);
@@ -197,7 +197,7 @@ class RankReplay {
   }
 
   void run_backward(const StageInfo& info, int stage, int space, bool all, bool last) {
-    tensors_.take(Tensors::key(space, kReceivedGradient), received(lowering_.edges_out[stage], true));
+    tensors_.take(tensor_key(space, kReceivedGradient), received(lowering_.edges_out[stage], true));
     const std::vector<Part> parts = parts_of(info);
     sharding_.gather(sharding_.of_root(info));
     for (std::size_t k = parts.size(); k-- > 0;) {
@@ -215,7 +215,7 @@ class RankReplay {
   void backward(const StageInfo& info, int u, int space, bool all) {
     const std::vector<int>& kept = (*units_)[at(u)].kept;
     for (const AllocationStep& step : (*units_)[at(u)].backward) {
-      const auto key = Tensors::key(space, step.tensor);
+      const auto key = tensor_key(space, step.tensor);
       if (step.kind == AllocationStep::Kind::Take)
         tensors_.take(key, static_cast<double>(step.bytes));
       else if (step.kind == AllocationStep::Kind::WeightGradient && all)
@@ -227,11 +227,10 @@ class RankReplay {
 
   // FSDP's has the format of the products, until its unit's are reduced.
   void make_gradient(const StageInfo& info, int u, const AllocationStep& step) {
-    if (sharding_.active())
-      return tensors_.add_to(Tensors::key(Space::NewGradient, step.tensor), static_cast<double>(step.bytes));
+    if (sharding_.active()) return tensors_.add_to(tensor_key(Space::NewGradient, step.tensor), static_cast<double>(step.bytes));
     for (const ParameterUse& use : info.unit(u).parameters)
       if (use.tensor == step.tensor)
-        tensors_.add_to(Tensors::key(Space::Gradients, step.tensor), static_cast<double>(use.elements) * bytes_of(use).gradient);
+        tensors_.add_to(tensor_key(Space::Gradients, step.tensor), static_cast<double>(use.elements) * bytes_of(use).gradient);
   }
 
   // torch.distributed.pipelining keeps the results of all microbatches to the next step's begin, and joins them in one more
@@ -241,12 +240,11 @@ class RankReplay {
     for (const int s : lowering_.stages_of_rank(rank_)) {
       const Bytes each = lowering_.stage(s).outputs * lowering_.plan.schedule.splits;
       const int count = lowering_.plan.schedule.microbatches, stages = lowering_.plan.schedule.stages;
-      for (int m = 0; m < count; ++m)
-        tensors_.take(Tensors::key(Space::Outputs, m * stages + s), static_cast<double>(each.base()));
+      for (int m = 0; m < count; ++m) tensors_.take(tensor_key(Space::Outputs, m * stages + s), static_cast<double>(each.base()));
       all += static_cast<double>((each * count).base());
     }
-    tensors_.take(Tensors::key(Space::Scratch, -1), all);
-    tensors_.give(Tensors::key(Space::Scratch, -1));
+    tensors_.take(tensor_key(Space::Scratch, -1), all);
+    tensors_.give(tensor_key(Space::Scratch, -1));
   }
 
   void run_optimizer() {
@@ -255,13 +253,13 @@ class RankReplay {
     each_parameter([&](const ParameterUse& use) {
       const double bytes = static_cast<double>(use.elements) * bytes_of(use).optimizer +
                            static_cast<double>(use.matrices.more_states) * bytes_of(use).state;
-      for (int k = 0; k < count; ++k) tensors_.take(Tensors::key(static_cast<int>(Space::States) - k, use.tensor), bytes / count);
+      for (int k = 0; k < count; ++k) tensors_.take(tensor_key(static_cast<int>(Space::States) - k, use.tensor), bytes / count);
     });
     const OptimizerTemporary temporary = lowering_.costs.optimizer_temporary();
     const bool divided = lowering_.zero() >= 1;
     each_parameter([&](const ParameterUse& use) {
       const double elements = static_cast<double>(use.elements) / (divided ? sharding_.shards(use.experts) : 1);
-      const auto key = Tensors::key(Space::Scratch, use.tensor);
+      const auto key = tensor_key(Space::Scratch, use.tensor);
       if (use.matrices.count > 0) {  // one after another
         tensors_.take(key, static_cast<double>(use.matrices.temporary.base()));
         return tensors_.give(key);

@@ -7,7 +7,6 @@
 namespace panpipe {
 namespace {
 
-using Tensors = ReplayedTensors;
 using Space = ReplaySpace;
 using Stream = ReplayStream;
 
@@ -65,9 +64,9 @@ ReplayedSharding::Unit ReplayedSharding::of_root(const StageInfo& info) const {
 void ReplayedSharding::gather(const Unit& unit) {
   if (unit.name == Unit::kNone) return;
   const double whole = sum(unit, [&](const ParameterUse&) { return whole_element(); });
-  const auto shard = Tensors::key(Space::Scratch, unit.name);
+  const auto shard = tensor_key(Space::Scratch, unit.name);
   if (flat_) {
-    const auto flat = Tensors::key(Space::Whole, unit.name);
+    const auto flat = tensor_key(Space::Whole, unit.name);
     if (tensors_.holds(flat)) return;
     for (; late_.size() > 1; late_.pop_front()) tensors_.give(late_.front());
     if (is_mixed(lowering_.scenario.precision))
@@ -79,22 +78,22 @@ void ReplayedSharding::gather(const Unit& unit) {
   }
   tensors_.take(shard, whole, Stream::Gathers);
   for (const ParameterUse* use : unit.uses)
-    tensors_.take(Tensors::key(Space::Whole, use->tensor), static_cast<double>(use->elements) * whole_element());
+    tensors_.take(tensor_key(Space::Whole, use->tensor), static_cast<double>(use->elements) * whole_element());
   tensors_.give(shard);
 }
 
 void ReplayedSharding::drop(const Unit& unit) {
   if (unit.name == Unit::kNone) return;
   if (!flat_) {
-    for (const ParameterUse* use : unit.uses) tensors_.give(Tensors::key(Space::Whole, use->tensor));
+    for (const ParameterUse* use : unit.uses) tensors_.give(tensor_key(Space::Whole, use->tensor));
     return;
   }
-  late_.push_back(Tensors::key(Space::Late, names_++));
-  tensors_.give_late(Tensors::key(Space::Whole, unit.name), late_.back());
+  late_.push_back(tensor_key(Space::Late, names_++));
+  tensors_.give_late(tensor_key(Space::Whole, unit.name), late_.back());
 }
 
 void ReplayedSharding::give_new_gradients(const Unit& unit) {
-  for (const ParameterUse* use : unit.uses) tensors_.give(Tensors::key(Space::NewGradient, use->tensor));
+  for (const ParameterUse* use : unit.uses) tensors_.give(tensor_key(Space::NewGradient, use->tensor));
 }
 
 void ReplayedSharding::end_backward(const Unit& unit, bool last) {
@@ -103,17 +102,17 @@ void ReplayedSharding::end_backward(const Unit& unit, bool last) {
   drop(unit);
   if (sums_whole_) {
     for (const ParameterUse* use : unit.uses)
-      tensors_.add_to(Tensors::key(Space::Sums, use->tensor), static_cast<double>(use->elements) * reduced_);
+      tensors_.add_to(tensor_key(Space::Sums, use->tensor), static_cast<double>(use->elements) * reduced_);
     give_new_gradients(unit);
     if (!last) return;
   }
   // FSDP 2 copies a unit's gradients to the buffer of the reduce-scatter, which leaves this rank's shard
   // (torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py, foreach_reduce).
-  const auto buffer = Tensors::key(Space::Reduced, unit.name);
+  const auto buffer = tensor_key(Space::Reduced, unit.name);
   tensors_.take(buffer, sum(unit, [&](const ParameterUse&) { return reduced_; }));
   give_new_gradients(unit);
-  for (const ParameterUse* use : unit.uses) tensors_.give(Tensors::key(Space::Sums, use->tensor));
-  tensors_.add_to(Tensors::key(Space::Gradients, unit.name), shard_bytes(unit), Stream::Reductions);
+  for (const ParameterUse* use : unit.uses) tensors_.give(tensor_key(Space::Sums, use->tensor));
+  tensors_.add_to(tensor_key(Space::Gradients, unit.name), shard_bytes(unit), Stream::Reductions);
   tensors_.give(buffer);
 }
 
@@ -128,8 +127,8 @@ double ReplayedSharding::shard_bytes(const Unit& unit) const {
 // views; it is cast to be reduced, and the shard is cast to the parameter's format (torch/distributed/fsdp/_runtime_utils.py,
 // _post_backward_hook).
 void ReplayedSharding::end_flat(const Unit& unit) {
-  const auto flat = Tensors::key(Space::Flat, unit.name), cast = Tensors::key(Space::Reduced, unit.name),
-             sent = Tensors::key(Space::Sums, unit.name);
+  const auto flat = tensor_key(Space::Flat, unit.name), cast = tensor_key(Space::Reduced, unit.name),
+             sent = tensor_key(Space::Sums, unit.name);
   const auto every = [](double bytes) { return [bytes](const ParameterUse&) { return bytes; }; };
   tensors_.take(flat, sum(unit, every(whole_element())), Stream::Gathers);
   give_new_gradients(unit);
@@ -138,7 +137,7 @@ void ReplayedSharding::end_flat(const Unit& unit) {
   const double shard = shard_bytes(unit);
   const double bytes = sum(unit, [&](const ParameterUse& use) { return reduced_ / shards(use.experts); });
   if (bytes != shard) tensors_.take(sent, bytes, Stream::Reductions);
-  tensors_.add_to(Tensors::key(Space::Gradients, unit.name), shard, Stream::Reductions);
+  tensors_.add_to(tensor_key(Space::Gradients, unit.name), shard, Stream::Reductions);
   tensors_.give(sent);
   tensors_.give(cast);
   tensors_.give(flat);

@@ -53,7 +53,7 @@ void ReplayedTensors::give_late(Key key, Key late) {
 
 void ReplayedTensors::add_to(Key sum, double bytes, ReplayStream stream) {
   if (!holds(sum)) return take(sum, bytes, stream);
-  const Key made = key(ReplaySpace::Scratch, tensor_of(sum));
+  const Key made = tensor_key(ReplaySpace::Scratch, tensor_of(sum));
   take(made, bytes, stream);
   give(made);
 }

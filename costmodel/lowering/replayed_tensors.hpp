@@ -17,8 +17,6 @@ namespace panpipe {
 class ReplayedTensors {
  public:
   using Key = TensorKey;
-  static Key key(int space, int tensor) { return tensor_key(space, tensor); }
-  static Key key(ReplaySpace space, int tensor) { return tensor_key(space, tensor); }
 
   static constexpr std::int64_t kEndless = std::numeric_limits<std::int64_t>::max() / 2;
 

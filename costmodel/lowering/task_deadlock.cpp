@@ -11,18 +11,9 @@ namespace panpipe {
 namespace {
 
 std::string kind_text(const Task& task) {
-  switch (task.kind) {
-    case TaskKind::Pass:
-      return to_text(task.action);
-    case TaskKind::Collective:
-      return task.action.stage < 0 ? "collective" : fmt::format("{} of stage {}", name_of(task.action.kind), task.action.stage);
-    case TaskKind::Optimizer:
-      return "optimizer";
-    case TaskKind::Offload:
-    case TaskKind::Reload:
-      return to_text(task.action);
-  }
-  return "task";
+  if (task.kind == TaskKind::Optimizer) return "optimizer";
+  if (task.kind != TaskKind::Collective) return to_text(task.action);
+  return task.action.stage < 0 ? "collective" : fmt::format("{} of stage {}", name_of(task.action.kind), task.action.stage);
 }
 
 std::string task_text(const TaskGraph& graph, std::int32_t task) {

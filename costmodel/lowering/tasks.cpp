@@ -16,16 +16,9 @@ namespace panpipe {
 namespace {
 
 PassSlot slot_of(ActionKind kind) {
-  switch (kind) {
-    case ActionKind::F:
-      return PassSlot::Forward;
-    case ActionKind::W:
-      return PassSlot::Weight;
-    case ActionKind::R:
-      return PassSlot::Recompute;
-    default:
-      return PassSlot::Gradient;
-  }
+  constexpr PassSlot kSlots[] = {PassSlot::Forward, PassSlot::Gradient, PassSlot::Weight, PassSlot::Gradient,
+                                 PassSlot::Recompute};
+  return kSlots[index_of(kind)];
 }
 
 class RankTasks {

@@ -118,24 +118,12 @@ void connect_backward(Lowering& lowering, std::int32_t task, const Action& actio
 }
 
 void connect_pass(Lowering& lowering, std::int32_t task, const Action& action) {
-  switch (action.kind) {
-    case ActionKind::F:
-      return connect_forward(lowering, task, action);
-    case ActionKind::I:
-    case ActionKind::B:
-      return connect_backward(lowering, task, action);
-    case ActionKind::W:
-      connect_own(lowering, task, PassSlot::Gradient, action);
-      return connect_own(lowering, task, PassSlot::ReloadWaiting, action);
-    case ActionKind::E:
-    case ActionKind::S:
-    case ActionKind::T:
-    case ActionKind::G:
-      return;  // from exchanges alone
-    default:
-      connect_own(lowering, task, PassSlot::Forward, action);
-      return connect_own(lowering, task, PassSlot::Reload, action);
-  }
+  if (action.is_vocabulary()) return;  // from exchanges alone
+  if (action.kind == ActionKind::F) return connect_forward(lowering, task, action);
+  if (action.kind == ActionKind::I || action.kind == ActionKind::B) return connect_backward(lowering, task, action);
+  const bool weight = action.kind == ActionKind::W;
+  connect_own(lowering, task, weight ? PassSlot::Gradient : PassSlot::Forward, action);
+  connect_own(lowering, task, weight ? PassSlot::ReloadWaiting : PassSlot::Reload, action);
 }
 
 // Copies that no action states.

@@ -25,13 +25,8 @@ bool is_memory_size(const std::string& part) {
 }
 
 std::string precision_of(Precision precision) {
-  switch (precision) {
-    case Precision::Bf16:
-    case Precision::Fp16:
-      return "16 bit";
-    default:
-      return std::string(name_of(precision));
-  }
+  const bool is_half = precision == Precision::Bf16 || precision == Precision::Fp16;
+  return is_half ? "16 bit" : std::string(name_of(precision));
 }
 
 std::string parallel_of(const Scenario& scenario, const Plan& plan) {

@@ -118,20 +118,9 @@ const std::vector<Metric>& metric_table() {
 }
 
 bool Metric::is_in_result_of(TimelineKind kind) const {
-  switch (in) {
-    case MetricIn::EveryResult:
-      return true;
-    case MetricIn::Predictions:
-    case MetricIn::Runs:
-      return kind != TimelineKind::Measured;
-    case MetricIn::Simulations:
-      return kind == TimelineKind::Simulated;
-    case MetricIn::Measurements:
-      return kind == TimelineKind::Measured;
-    case MetricIn::NoResult:
-      return false;
-  }
-  return false;
+  const bool measured = kind == TimelineKind::Measured;
+  return in == MetricIn::EveryResult || (in == MetricIn::Simulations && kind == TimelineKind::Simulated) ||
+         (in == MetricIn::Measurements && measured) || ((in == MetricIn::Predictions || in == MetricIn::Runs) && !measured);
 }
 
 const Metric* find_metric(std::string_view name) {
