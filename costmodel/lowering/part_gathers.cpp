@@ -6,10 +6,9 @@
 
 namespace panpipe {
 
-PartGathers::PartGathers(Lowering& lowering, const std::vector<Action>& row, const RankReductions& reductions)
-    : lowering_(lowering) {
+PartGathers::PartGathers(Lowering& lowering, int rank, const RankReductions& reductions) : lowering_(lowering), rank_(rank) {
   int run = 0;  // of such passes, between groups
-  for (const Action& action : row) {
+  for (const Action& action : lowering.plan.schedule.order[rank]) {
     in_parts_.push_back(is_in_parts(action));
     if (action.group_size > 1) ++run;
     if (!in_parts_.back()) continue;
@@ -38,7 +37,7 @@ bool PartGathers::is_in_parts(const Action& action) const {
 
 // A gather starts when at most the allowed number of blocks is whole; after a group, whose members hold their own, when the pass
 // before the last has ended.
-std::int32_t PartGathers::gather_for_part(std::int32_t pass_before, const Add& add) {
+std::int32_t PartGathers::gather_for_part(std::int32_t pass_before) {
   const std::size_t now = gathered_parts_.size(), most = in_flight();
   const bool updated = lowering_.zero() < 3;
   if (now == 0 || coming_[now].run != coming_[run_begin_].run) run_begin_ = now;
@@ -46,7 +45,7 @@ std::int32_t PartGathers::gather_for_part(std::int32_t pass_before, const Add& a
     const Coming& coming = coming_[next];
     if (!updated && coming.run != coming_[now].run) break;
     const std::int32_t after = updated ? -1 : next >= run_begin_ + most ? gathered_parts_[next - most] : pass_before;
-    gathers_.push_back(add(coming.pass.stage, coming.flow, after));
+    gathers_.push_back(lowering_.add_collective(rank_, ActionKind::Unshard, coming.pass.stage, coming.flow, after));
     if (coming.first && !updated)
       lowering_.graph.tasks[gathers_.back()].take = lowering_.stage(coming.pass.stage).gathered.at_once;
   }

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 #include "costmodel/lowering/lowering.hpp"
@@ -12,18 +11,15 @@ namespace panpipe {
 
 class PartGathers {
  public:
-  // Adds a gather on the data lane, behind a task (-1: none), and returns it.
-  using Add = std::function<std::int32_t(int stage, std::int32_t flow, std::int32_t after)>;
-
   // Finds the passes in parts of a rank's row, and the gathers that they wait for, in order.
-  PartGathers(Lowering& lowering, const std::vector<Action>& row, const RankReductions& reductions);
+  PartGathers(Lowering& lowering, int rank, const RankReductions& reductions);
 
   bool in_parts(std::size_t position) const { return in_parts_[position]; }
   // ZeRO 1 and 2: the first forward of the stage waits for its updated parameters.
   bool wait_for_update(int stage) const;
   // The gather for the part that comes next, once those of parts behind it are requested too. `pass_before` is the task of the
   // last pass but one.
-  std::int32_t gather_for_part(std::int32_t pass_before, const Add& add);
+  std::int32_t gather_for_part(std::int32_t pass_before);
   void part_is(std::int32_t task) { gathered_parts_.push_back(task); }
 
  private:
@@ -39,6 +35,7 @@ class PartGathers {
   std::size_t asked_ahead() const;
 
   Lowering& lowering_;
+  int rank_;
   std::vector<bool> in_parts_;                // per position of the row
   std::vector<Coming> coming_;                // one per part that waits for a gather
   std::vector<std::int32_t> gathers_;         // those of `coming_` that are tasks

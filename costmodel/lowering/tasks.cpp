@@ -27,7 +27,7 @@ class RankTasks {
       : lowering_(lowering),
         rank_(rank),
         reductions_(rank_reductions(lowering, rank)),
-        gathers_(lowering, lowering.plan.schedule.order[rank], reductions_),
+        gathers_(lowering, rank, reductions_),
         host_(lowering, rank),
         passes_(lowering) {}
 
@@ -105,9 +105,9 @@ class RankTasks {
       std::int32_t gather = -1;
       const bool waits = traffic[k].gather >= 0 && flows_of(action.stage).group_gathers[traffic[k].gather] >= 0;
       if (waits) {
-        gather = gathers_.gather_for_part(pass_before_, [&](int stage, std::int32_t flow, std::int32_t after) {
-          return add_collective(ActionKind::Unshard, stage, flow, after);
-        });
+        const std::size_t tasks = lowering_.graph.tasks.size();
+        gather = gathers_.gather_for_part(pass_before_);
+        if (lowering_.graph.tasks.size() > tasks) last_collective_ = static_cast<std::int32_t>(lowering_.graph.tasks.size()) - 1;
         if (!gathered && lowering_.zero() >= 3) share_gathered(action, gather);
         gathered = true;
       }
