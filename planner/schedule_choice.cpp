@@ -10,12 +10,18 @@
 
 namespace panpipe::planner {
 
+const Node* written(const Scenario& scenario, std::string_view key, std::string_view inside) {
+  const Node* node = scenario.document ? scenario.document->find(std::string(key)) : nullptr;
+  if (node == nullptr || inside.empty()) return node;
+  return node->kind == NodeKind::Map ? node->find(std::string(inside)) : nullptr;
+}
+
 bool may_choose(const Scenario& scenario, std::string_view family) {
   const Trainer& trainer = trainer_of(scenario);
   // One stage has any order; a trainer without a pipeline has that of 1f1b.
   const bool no_pipeline = trainer.schedules && trainer.schedules->empty();
   if (no_pipeline ? family != "1f1b" : !trainer.runs_schedule(family)) return false;
-  const Node* list = scenario.document ? scenario.document->find("schedule") : nullptr;
+  const Node* list = written(scenario, "schedule");
   if (list == nullptr || list->kind != NodeKind::Sequence) return true;
   return std::any_of(list->items.begin(), list->items.end(), [&](const NodePtr& item) { return item->text == family; });
 }

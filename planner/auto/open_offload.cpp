@@ -15,6 +15,7 @@
 #include "planner/auto/recompute_sets.hpp"
 #include "planner/auto/streamed.hpp"
 #include "planner/methods.hpp"
+#include "planner/schedule_choice.hpp"
 
 namespace panpipe::planner {
 namespace {
@@ -129,12 +130,6 @@ SearchState merged(const SearchState& a, const SearchState& b) {
   return all;
 }
 
-// `offload.KEY` as the scenario writes it.
-const Node* stated_offload(const Scenario& scenario, const char* key) {
-  const Node* stated = scenario.document ? scenario.document->find("offload") : nullptr;
-  return stated != nullptr && stated->kind == NodeKind::Map ? stated->find(key) : nullptr;
-}
-
 }  // namespace
 
 std::string host_path_obstacle(const Scenario& scenario) {
@@ -147,13 +142,13 @@ std::string host_path_obstacle(const Scenario& scenario) {
 
 bool may_copy_activations(const Scenario& scenario) {
   return trainer_of(scenario).offloads_activations && scenario.schedule.options.count("offload") == 0 &&
-         (stated_offload(scenario, "activations") == nullptr || is_open(scenario, "offload.activations")) &&
+         (written(scenario, "offload", "activations") == nullptr || is_open(scenario, "offload.activations")) &&
          host_path_obstacle(scenario).empty();
 }
 
 OpenOffload open_offload(const Scenario& scenario) {
   const auto open = [&](const char* key) {
-    return stated_offload(scenario, key) != nullptr && is_open(scenario, fmt::format("offload.{}", key));
+    return written(scenario, "offload", key) != nullptr && is_open(scenario, fmt::format("offload.{}", key));
   };
   return {open("optimizer"), open("parameters"), open("activations")};
 }

@@ -45,7 +45,7 @@ int stated_family(const ScheduleRequest& request) {
 
 // A family whose gradients are stale trains something else than the others of a list.
 void refuse_stale_choice(const Scenario& scenario) {
-  const Node* list = scenario.document ? scenario.document->find("schedule") : nullptr;
+  const Node* list = written(scenario, "schedule");
   if (list == nullptr || list->kind != NodeKind::Sequence) return;
   for (const NodePtr& item : list->items)
     if (is_stale_family(item->text))
@@ -164,8 +164,7 @@ void choose_context(const Experiment& experiment, bool fixed, Space& space) {
   const int stated = scenario.degrees.context, tokens = tokens_per_sample(experiment.workload);
   space.context = {stated};
   if (fixed || scenario.lengths.any() || !is_open(scenario, "parallel.context") || !trainer_of(scenario).context) return;
-  const Node* parallel = scenario.document ? scenario.document->find("parallel") : nullptr;
-  const bool asked = parallel != nullptr && parallel->find("context") != nullptr;
+  const bool asked = written(scenario, "parallel", "context") != nullptr;
   const bool slices =
       scenario.schedule.options.count("sequence_splits") > 0 || has_option(scenario.schedule.name, "sequence_splits");
   if (!asked && (tokens < kLongSequence || slices)) return;

@@ -69,11 +69,11 @@ void estimate_all(const Experiment& experiment, Degrees degrees, const std::vect
   Scenario scenario = experiment.scenario;
   scenario.degrees = degrees;
   if (is_open(scenario, "schedule")) scenario.schedule = ScheduleRequest();  // else the family is stated, with its options
+  scenario.schedule.options["vocabulary"] = "stages";
   const Experiment variant(std::move(scenario));
   for (const Order& order : orders) {
     ScheduleRequest schedule = variant.scenario.schedule;
     schedule.name = order.family;
-    schedule.options["vocabulary"] = "stages";
     if (order.choice) schedule.options["stages_per_rank"] = std::to_string(order.chunks);
     for (const Recompute mode : space.recompute)
       if (tried.estimate(variant, schedule, mode, order.chunks)) break;
@@ -83,9 +83,7 @@ void estimate_all(const Experiment& experiment, Degrees degrees, const std::vect
 }  // namespace
 
 bool vocabulary_is_open(const Scenario& scenario) {
-  const Node* schedule = scenario.document ? scenario.document->find("schedule") : nullptr;
-  return schedule != nullptr && schedule->kind == NodeKind::Map && schedule->find("vocabulary") != nullptr &&
-         is_open(scenario, "schedule.vocabulary");
+  return written(scenario, "schedule", "vocabulary") != nullptr && is_open(scenario, "schedule.vocabulary");
 }
 
 void add_vocabulary_plans(const Experiment& experiment, const SearchOptions& options, Answer& answer) {
