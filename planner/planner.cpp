@@ -10,6 +10,7 @@
 #include "base/index_ranges.hpp"
 #include "base/option_fault.hpp"
 #include "base/text/quantity_text.hpp"
+#include "costmodel/cost/matrix_optimizer.hpp"
 #include "costmodel/prediction/evidence.hpp"
 #include "costmodel/prediction/plan_cautions.hpp"
 #include "costmodel/scenario/check_together.hpp"
@@ -81,23 +82,45 @@ std::vector<int> unused_devices(const Answer& answer, const Candidate& candidate
 
 namespace {
 
+// Refuses what the method auto alone knows.
+void check_method(const Scenario& scenario, Method method) {
+  if (method == Method::Auto) return;
+  const OpenOffload open = open_offload(scenario);
+  const Degrees& degrees = scenario.degrees;
+  const bool pfeife = method == Method::Pfeife;
+  const char* const places = "state cpu or none, or search with the method auto";
+  const struct {
+    bool stated;
+    const char *key, *fault, *help;
+  } obstacles[] = {{open.optimizer, "offload.optimizer", "does not search offload", places},
+                   {open.parameters, "offload.parameters", "does not search offload", places},
+                   {open.activations, "offload.activations", "does not search offload", places},
+                   {!scenario.recompute_scope.firsts.empty(), "recompute", "has other stages than recompute.first lists",
+                    "leave it open: recompute: auto"},
+                   {pfeife && degrees.zero >= 3, "parallel.zero", "does not know gathered parameters",
+                    "plan with zero 0, 1 or 2, or with the method auto"},
+                   {degrees.expert > 1, "parallel.expert", "does not know experts over ranks",
+                    "plan with expert 1; estimate and simulate know more"},
+                   {degrees.context > 1, "parallel.context", "does not know context parallelism",
+                    "plan with context 1; estimate and simulate know more"},
+                   {scenario.lengths.shapes.size() > 1, "batch.lengths", "does not know microbatches of unequal length",
+                    "plan with the method auto; estimate and simulate know them"},
+                   {pfeife && steps_matrices(scenario.optimizer.name), "optimizer", "does not know steps of whole matrices",
+                    "plan with the method auto, or with adamw"},
+                   {pfeife && scenario.collectives_run_on, "trailing_collectives", "counts a pass as one block",
+                    "plan with 'trailing_collectives: awaited'"},
+                   {pfeife && scenario.transfers.full_backward_sends == TransferRules::FullBackwardSends::InputGradient,
+                    "transfers.full_backward_sends", "counts a pass as one block", "plan with 'full_backward_sends: end'"}};
+  for (const auto& [stated, key, fault, help] : obstacles)
+    if (stated) throw fault_at(scenario, key, fmt::format("the method {} {}", name_of(method), fault), help);
+}
+
 Answer searched(const Experiment& experiment, const SearchOptions& options) {
-  const OpenOffload open = open_offload(experiment.scenario);
-  if (open.any() && options.method != Method::Auto)
-    throw fault_at(experiment.scenario,
-                   open.optimizer    ? "offload.optimizer"
-                   : open.parameters ? "offload.parameters"
-                                     : "offload.activations",
-                   fmt::format("the method {} does not search offload", name_of(options.method)),
-                   "state cpu or none, or search with the method auto");
+  check_method(experiment.scenario, options.method);
   Features features;
   features.add(Feature::CutVocabulary, cuts_vocabulary(experiment.scenario.schedule.options));
   features.add(Feature::DynamicContext, has_dynamic_context(experiment.scenario));
   check_together(experiment.scenario, features, Where::Searched);
-  if (!experiment.scenario.recompute_scope.firsts.empty() && options.method != Method::Auto)
-    throw fault_at(experiment.scenario, "recompute",
-                   fmt::format("the method {} has other stages than recompute.first lists", name_of(options.method)),
-                   "leave it open: recompute: auto");
   switch (options.method) {
     case Method::Pfeife:
       return search_pfeife(experiment, options);

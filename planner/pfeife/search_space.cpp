@@ -5,9 +5,6 @@
 #include <tuple>
 #include <unordered_map>
 
-#include "base/error.hpp"
-#include "costmodel/cost/matrix_optimizer.hpp"
-
 namespace panpipe::planner {
 namespace {
 
@@ -48,31 +45,6 @@ class EdgeCosts final : public ModelCosts {
   mutable std::map<int, WorkloadCost> workloads_;  // by site
 };
 
-const Scenario& checked(const Scenario& scenario) {
-  if (scenario.degrees.zero >= 3)
-    throw fault_at(scenario, "parallel.zero", "the method pfeife does not know gathered parameters",
-                   "plan with zero 0, 1 or 2, or with the method auto");
-  if (scenario.degrees.expert > 1)
-    throw fault_at(scenario, "parallel.expert", "the method pfeife does not know experts over ranks",
-                   "plan with expert 1; estimate and simulate know more");
-  if (scenario.degrees.context > 1)
-    throw fault_at(scenario, "parallel.context", "the method pfeife does not know context parallelism",
-                   "plan with context 1; estimate and simulate know more");
-  if (scenario.lengths.shapes.size() > 1)
-    throw fault_at(scenario, "batch.lengths", "the method pfeife does not know microbatches of unequal length",
-                   "plan with the method auto; estimate and simulate know them");
-  if (steps_matrices(scenario.optimizer.name))
-    throw fault_at(scenario, "optimizer", "the method pfeife does not know steps of whole matrices",
-                   "plan with the method auto, or with adamw");
-  if (scenario.collectives_run_on)
-    throw fault_at(scenario, "trailing_collectives", "the method pfeife counts a pass as one block",
-                   "plan with 'trailing_collectives: awaited'");
-  if (scenario.transfers.full_backward_sends == TransferRules::FullBackwardSends::InputGradient)
-    throw fault_at(scenario, "transfers.full_backward_sends", "the method pfeife counts a pass as one block",
-                   "plan with 'full_backward_sends: end'");
-  return scenario;
-}
-
 }  // namespace
 
 std::vector<StageLink> united(std::vector<StageLink> a, const std::vector<StageLink>& b) {
@@ -101,7 +73,7 @@ void SearchSpace::add_links(int stages, const std::vector<StageLink>& links) {
 }
 
 SearchSpace::SearchSpace(const Experiment& experiment)
-    : scenario_(checked(experiment.scenario)),
+    : scenario_(experiment.scenario),
       base_(fixed_parts(scenario_)),
       costs_(experiment.model, base_),
       sites_(sites_of(scenario_, base_, costs_)),

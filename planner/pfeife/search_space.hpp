@@ -22,7 +22,6 @@ std::vector<StageLink> united(std::vector<StageLink> a, const std::vector<StageL
 
 class SearchSpace {
  public:
-  // Throws InputError if the scenario states something that this search does not support.
   explicit SearchSpace(const Experiment& experiment);
 
   const Scenario& scenario() const { return scenario_; }

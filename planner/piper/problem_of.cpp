@@ -101,50 +101,31 @@ void add_profiled_layers(const Scenario& scenario, const LayerTable& table, doub
 // --- The cost model.
 
 // Time and bytes of each unit as a stage of its own, on one tensor rank.
-class UnitChoices {
- public:
-  UnitChoices(const CostModel& model, int type, const Degrees& degrees)
-      : memory_(model.scenario()),
-        costs_(model, degrees),
-        state_(memory_.state(costs_, degrees)),
-        modes_(modes_of(model.scenario())),
-        table_(model.scenario(), costs_, type, {modes_.begin(), modes_.end()}),
-        units_(model.workload(type).units) {}
-
-  std::vector<Choice> of(int u) const {
-    std::vector<Choice> choices;
-    for (const Recompute mode : modes_) choices.push_back(choice(u, mode));
-    return choices;
-  }
-
- private:
-  static std::vector<Recompute> modes_of(const Scenario& scenario) {
-    std::vector<Recompute> modes;
-    if (wanted(scenario, false)) modes.push_back(Recompute::None);
-    const bool selective = !is_open(scenario, "recompute") && scenario.recompute == Recompute::Selective;
-    if (wanted(scenario, true)) modes.push_back(selective ? Recompute::Selective : Recompute::Full);
-    return modes;
-  }
-
-  Choice choice(int u, Recompute mode) const {
-    const HeldParameters held = table_.held(u, u + 1);
-    Choice choice;
-    choice.name = name_of(mode);
-    choice.recompute = mode != Recompute::None;
-    choice.time = table_.time(ActionKind::F, mode, u, u + 1) + table_.time(ActionKind::B, mode, u, u + 1);
-    choice.in_flight = static_cast<double>(memory_.kept(units_[u], mode).base());
-    choice.parameters = state_.gradients(held);
-    choice.fixed = state_.all(held);
-    return choice;
-  }
-
-  const MemoryModel memory_;
-  const ModelCosts costs_;
-  const StateBytes state_;
-  const std::vector<Recompute> modes_;
-  const StageTable table_;
-  const std::vector<UnitCost>& units_;
-};
+std::vector<std::vector<Choice>> choices_of(const CostModel& model, int type, const Degrees& degrees) {
+  const Scenario& scenario = model.scenario();
+  const bool selective = !is_open(scenario, "recompute") && scenario.recompute == Recompute::Selective;
+  std::set<Recompute> modes;
+  if (wanted(scenario, false)) modes.insert(Recompute::None);
+  if (wanted(scenario, true)) modes.insert(selective ? Recompute::Selective : Recompute::Full);
+  const MemoryModel memory(scenario);
+  const ModelCosts costs(model, degrees);
+  const StateBytes state = memory.state(costs, degrees);
+  const StageTable table(scenario, costs, type, modes);
+  std::vector<std::vector<Choice>> choices(static_cast<std::size_t>(table.units()));
+  for (int u = 0; u < table.units(); ++u)
+    for (const Recompute mode : modes) {
+      const HeldParameters held = table.held(u, u + 1);
+      choices[u].push_back({std::string(name_of(mode)),
+                            mode != Recompute::None,
+                            table.time(ActionKind::F, mode, u, u + 1) + table.time(ActionKind::B, mode, u, u + 1),
+                            state.gradients(held),
+                            static_cast<double>(memory.kept(model.workload(type).units[u], mode).base()),
+                            state.all(held),
+                            {},
+                            {}});
+    }
+  return choices;
+}
 
 // The largest activations that one block makes again, and the largest temporary: there once, whatever else a stage holds.
 struct OneTime {
@@ -218,8 +199,8 @@ class FromCostModel {
     if (problem.layers.size() != cost.units.size())
       throw InputError(
           fmt::format("the model has {} units at degree {}, not {}", cost.units.size(), degree, problem.layers.size()));
-    const UnitChoices choices(model, type, degrees);
-    for (std::size_t u = 0; u < cost.units.size(); ++u) problem.layers[u].choices.push_back(choices.of(static_cast<int>(u)));
+    const std::vector<std::vector<Choice>> choices = choices_of(model, type, degrees);
+    for (std::size_t u = 0; u < cost.units.size(); ++u) problem.layers[u].choices.push_back(choices[u]);
     problem.degrees.push_back(degree);
     const OneTime once = one_time(cost);
     largest_.temporary = std::max(largest_.temporary, once.temporary);
@@ -245,15 +226,6 @@ class FromCostModel {
 }  // namespace
 
 Posed pose(const Experiment& experiment, Objective objective) {
-  if (experiment.scenario.degrees.expert > 1)
-    throw fault_at(experiment.scenario, "parallel.expert", "the method piper does not know experts over ranks",
-                   "plan with expert 1; estimate and simulate know more");
-  if (experiment.scenario.degrees.context > 1)
-    throw fault_at(experiment.scenario, "parallel.context", "the method piper does not know context parallelism",
-                   "plan with context 1; estimate and simulate know more");
-  if (experiment.scenario.lengths.shapes.size() > 1)
-    throw fault_at(experiment.scenario, "batch.lengths", "the method piper does not know microbatches of unequal length",
-                   "plan with the method auto; estimate and simulate know them");
   Posed posed;
   const Scenario& scenario = experiment.scenario;
   set_limits(scenario, posed.problem);
