@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 
 namespace panpipe::planner {
@@ -62,14 +63,14 @@ class Contenders {
       double& least = slowdowns.try_emplace(layout_of(one.configuration), slowdown).first->second;
       least = std::min(least, slowdown);
     }
-    std::vector<std::pair<double, std::size_t>> expected;
-    for (std::size_t i = 0; i < pool_.size(); ++i) {
-      const auto slowdown = slowdowns.find(layout_of(pool_[i].configuration));
-      expected.emplace_back(pool_[i].bound * (slowdown == slowdowns.end() ? 1 : slowdown->second), i);
+    std::vector<double> expected;
+    for (const Priced& one : pool_) {
+      const auto slowdown = slowdowns.find(layout_of(one.configuration));
+      expected.push_back(one.bound * (slowdown == slowdowns.end() ? 1 : slowdown->second));
     }
-    std::sort(expected.begin(), expected.end());
-    std::vector<std::size_t> numbers;
-    for (const auto& [value, i] : expected) numbers.push_back(i);
+    std::vector<std::size_t> numbers(pool_.size());
+    std::iota(numbers.begin(), numbers.end(), std::size_t{0});
+    std::stable_sort(numbers.begin(), numbers.end(), [&](std::size_t a, std::size_t b) { return expected[a] < expected[b]; });
     return numbers;
   }
 

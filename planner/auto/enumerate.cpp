@@ -233,7 +233,7 @@ class Worker {
 
   // Whether it fits in no order, and needs more memory than another one that does not fit.
   bool no_room(const PlacedStages& placed, int d, int m) {
-    activation_peaks(placed, placed.placement == StagePlacement::Opaque ? no_order_ : any_order_of(placed), peaks_);
+    activation_peaks(placed, any_order_of(placed), peaks_);
     const Degrees of = degrees(d);
     const std::vector<int>& zeros = zeros_of(space_, of);
     return std::all_of(zeros.begin(), zeros.end(), [&](int zero) {
@@ -262,11 +262,11 @@ class Worker {
     if (mode != Recompute::None) return false;
     const Degrees of = degrees(d);
     with_recompute_.new_counts();
-    const OrderCounts& counts = placed.placement == StagePlacement::Opaque ? no_order_ : any_order_of(placed);
-    return with_recompute_.makes_room(*pricer_, placed, counts, zeros_of(space_, of), d, m);
+    return with_recompute_.makes_room(*pricer_, placed, any_order_of(placed), zeros_of(space_, of), d, m);
   }
 
   const OrderCounts& any_order_of(const PlacedStages& placed) {
+    if (placed.placement == StagePlacement::Opaque) return no_order_;
     const std::pair sizes(placed.ranks, placed.chunks);
     if (sizes != any_order_sizes_) any_order_ = any_order(placed.ranks, placed.chunks);
     any_order_sizes_ = sizes;
@@ -274,9 +274,8 @@ class Worker {
   }
 
   void run_family(const PlacedStages& placed, const FamilyForm& form, std::size_t orders) {
-    const bool opaque = form.placement == StagePlacement::Opaque;
-    price(placed, form, orders, opaque ? no_order_ : any_order_of(placed));
-    if (!opaque && order_matters(placed))
+    price(placed, form, orders, any_order_of(placed));
+    if (form.placement != StagePlacement::Opaque && order_matters(placed))
       price(placed, form, orders, common_.orders.find(form, placed.ranks, placed.chunks, base_.microbatches));
     for (const int zero : zeros_of(space_, base_)) {
       base_.zero = zero;
@@ -343,10 +342,10 @@ std::vector<Tally> Enumeration::run_round(Round& round, bool whole, bool again, 
     tally_.add(worker->tally);
     keep(worker->found);
     tight_.insert(tight_.end(), worker->tight.begin(), worker->tight.end());
-    trim_tight(tight_, 2 * kMostTight);
     crammed_.insert(crammed_.end(), worker->crammed.begin(), worker->crammed.end());
-    trim_tight(crammed_, 2 * kMostTight);
   }
+  trim_tight(tight_, kMostTight);
+  trim_tight(crammed_, kMostTight);
   return tallies;
 }
 
@@ -359,21 +358,9 @@ void Enumeration::keep(const std::vector<Priced>& found) {
   kept_.erase(last, kept_.end());
 }
 
-std::vector<Priced> Enumeration::take_tight() {
-  trim_tight(tight_, kMostTight);
-  std::sort(tight_.begin(), tight_.end());
-  return std::exchange(tight_, {});
-}
-
-std::vector<Priced> Enumeration::take_crammed() {
-  trim_tight(crammed_, kMostTight);
-  std::sort(crammed_.begin(), crammed_.end());
-  return std::exchange(crammed_, {});
-}
-
-std::vector<Priced> Enumeration::take() {
-  std::sort(kept_.begin(), kept_.end());
-  return std::exchange(kept_, {});
+std::vector<Priced> Enumeration::taken(std::vector<Priced>& kept) {
+  std::sort(kept.begin(), kept.end());
+  return std::exchange(kept, {});
 }
 
 }  // namespace panpipe::planner

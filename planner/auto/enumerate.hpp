@@ -53,15 +53,16 @@ class Enumeration {
   // `incumbent` (seconds). The shapes' pricers are kept for a second run (`again`) with the other devices. A tally per shape.
   std::vector<Tally> run_round(Round& round, bool whole, bool again, double incumbent);
 
-  std::vector<Priced> take();  // kept so far, best first
+  std::vector<Priced> take() { return taken(kept_); }  // kept so far, best first
   // The best bounds of those that do not fit with balanced cuts, though other cuts may make room: best first.
-  std::vector<Priced> take_tight();
+  std::vector<Priced> take_tight() { return taken(tight_); }
   // The same of those that fit with recompute in some blocks, by what they are expected to take then; their recompute is theirs.
-  std::vector<Priced> take_crammed();
+  std::vector<Priced> take_crammed() { return taken(crammed_); }
   const Tally& tally() const { return tally_; }
   double dropped() const { return dropped_; }  // least bound of those dropped for lack of space; infinite if none was
 
  private:
+  static std::vector<Priced> taken(std::vector<Priced>& kept);
   void keep(const std::vector<Priced>& found);
 
   Common& common_;

@@ -104,11 +104,6 @@ const std::vector<StageCost>& Evaluator::stages(const Configuration& c) {
   return variant(c).sums.table(c.recompute, c.stages()).stages;
 }
 
-bool Evaluator::can_cut(const Configuration& c, bool split_backward) {
-  const UnitSums& sums = variant(c).sums;
-  return c.stages() <= sums.most_stages() && (sums.split_backward() || !split_backward);
-}
-
 Exact Evaluator::evaluate(const Configuration& configuration, const Plan& plan) {
   const RememberingCosts costs(variant(configuration).model, plan, collectives_);
   const TaskGraph graph = lower_for_idle_links(base_.scenario, plan, costs);

@@ -58,8 +58,6 @@ class Evaluator {
   TaskGraph lowered(const Configuration& configuration, const Plan& plan);
   const std::vector<StageCost>& stages(const Configuration& configuration);
   const UnitSums& sums(const Configuration& configuration) { return variant(configuration).sums; }
-  // True if the workload can be cut into this many stages and, if requested, splits its backward.
-  bool can_cut(const Configuration& configuration, bool split_backward);
 
  private:
   Variant& variant(const Configuration& configuration);

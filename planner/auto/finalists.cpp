@@ -54,8 +54,6 @@ Candidate candidate_of(Exact& exact, Evaluator& evaluator) {
   return candidate;
 }
 
-std::string share(std::int64_t count, const char* what) { return fmt::format("{} {}", count, what); }
-
 // The families tried on the degrees of the best plans, and the result.
 std::string last_text(const Account& account, const Answer& answer) {
   std::string text = fmt::format("tried last, on the degrees of the best plans: {}", fmt::join(account.tried_last, ", "));
@@ -173,7 +171,7 @@ std::vector<std::string> notes_of(const Account& account, const Space& space, co
   notes.push_back(fmt::format(
       "replayed {}, estimated {} ({} did not fit after all, {} have no order that finishes); {} excluded by their bounds",
       account.replayed, account.estimated, account.without_room, account.without_order, account.excluded));
-  if (account.open > 0) notes.push_back(share(account.open, "were not estimated: the lower bound is theirs"));
+  if (account.open > 0) notes.push_back(fmt::format("{} were not estimated: the lower bound is theirs", account.open));
   if (account.left_out > 0)
     notes.push_back(
         fmt::format("{} microbatches of some degrees were left out: smaller ones let expect too little of them, but "

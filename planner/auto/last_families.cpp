@@ -27,7 +27,9 @@ LastTried try_last_families(Evaluator& evaluator, const SearchFacts& facts, cons
     }
     c.family = static_cast<std::int16_t>(f);
     c.virtual_stages = form.chunks;
-    if (!form.exists(c.pipeline, c.virtual_stages, c.microbatches) || !evaluator.can_cut(c, form.split)) continue;
+    const UnitSums& sums = evaluator.sums(c);
+    if (!form.exists(c.pipeline, c.virtual_stages, c.microbatches) || c.stages() > sums.most_stages()) continue;
+    if (form.split && !sums.split_backward()) continue;
     if (searched && c.stages() * c.microbatches > kLargestSearch) continue;
     Exact exact = searched ? fit_activations(evaluator, facts, c, options) : evaluator.evaluate(c);
     tried.families.emplace_back(form.name);

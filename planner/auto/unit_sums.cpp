@@ -18,29 +18,22 @@ Degrees on_one_rank(const WorkloadShape& shape) {
 }  // namespace
 
 // Models whose blocks are alike then have the same cuts for any time of a block.
-BalancedCuts::Weighed& BalancedCuts::weigh(const std::vector<PartitionUnit>& units, double parts) {
+const std::vector<int>& BalancedCuts::of(std::vector<PartitionUnit> units, double parts, int stages) {
   double sum = 0;
   for (const PartitionUnit& unit : units) sum += unit.weight.base();
   const double part = sum / static_cast<double>(units.size()) / parts;
-  std::vector<std::int64_t> weights;
-  for (const PartitionUnit& unit : units) weights.push_back(part > 0 ? std::llround(unit.weight.base() / part) : 0);
-  const std::lock_guard guard(lock_);
-  std::unique_ptr<Weighed>& known = known_[weights];
-  if (known) return *known;
-  known = std::make_unique<Weighed>();
-  known->units = units;
-  for (std::size_t u = 0; u < units.size(); ++u) known->units[u].weight = Duration(1e-6 * static_cast<double>(weights[u]));
-  return *known;
-}
-
-const std::vector<int>& BalancedCuts::find(Weighed& weighed, int stages) {
+  std::pair<std::vector<std::int64_t>, int> key({}, stages);
+  for (PartitionUnit& unit : units) {
+    key.first.push_back(part > 0 ? std::llround(unit.weight.base() / part) : 0);
+    unit.weight = Duration(1e-6 * static_cast<double>(key.first.back()));
+  }
   {
     const std::lock_guard guard(lock_);
-    if (const auto known = weighed.cuts.find(stages); known != weighed.cuts.end()) return known->second;
+    if (const auto known = known_.find(key); known != known_.end()) return known->second;
   }
-  std::vector<int> cuts = automatic_cuts(weighed.units, stages);
+  std::vector<int> cuts = automatic_cuts(units, stages);
   const std::lock_guard guard(lock_);
-  return weighed.cuts.try_emplace(stages, std::move(cuts)).first->second;
+  return known_.try_emplace(std::move(key), std::move(cuts)).first->second;
 }
 
 UnitSums::UnitSums(const CostModel& model, BalancedCuts& balanced)
@@ -129,8 +122,7 @@ std::vector<int> UnitSums::cuts(Recompute mode, int stages) {
   }
   const auto& stated = scenario_.partition;
   if (!stated.empty()) return stated_cuts(units, stated, stages);
-  if (weighed_[at(mode)] == nullptr) weighed_[at(mode)] = &balanced_.weigh(units, parts_);
-  return balanced_.find(*weighed_[at(mode)], stages);
+  return balanced_.of(units, parts_, stages);
 }
 
 bool UnitSums::stages_alike(int first, int other, int units) const {

@@ -42,18 +42,12 @@ struct Stages {
 // Balanced cuts, computed once for all workloads with equal weights of blocks. Thread-safe.
 class BalancedCuts {
  public:
-  // Units with equal weights, and their cuts by number of stages.
-  struct Weighed {
-    std::vector<PartitionUnit> units;
-    std::map<int, std::vector<int>> cuts;
-  };
   // Rounds weights to 1 / `parts` of a unit's mean.
-  Weighed& weigh(const std::vector<PartitionUnit>& units, double parts);
-  const std::vector<int>& find(Weighed& weighed, int stages);
+  const std::vector<int>& of(std::vector<PartitionUnit> units, double parts, int stages);
 
  private:
   std::mutex lock_;
-  std::map<std::vector<std::int64_t>, std::unique_ptr<Weighed>> known_;
+  std::map<std::pair<std::vector<std::int64_t>, int>, std::vector<int>> known_;  // by weights and stages
 };
 
 // The most stages into which a workload is cut: one per block if it has blocks.
@@ -100,7 +94,6 @@ class UnitSums {
   const StageTable table_;
   double parts_ = 1;  // resolution of unit weights when the model is cut
   std::array<std::vector<PartitionUnit>, kModes> weights_;
-  std::array<BalancedCuts::Weighed*, kModes> weighed_{};
   std::array<std::map<int, std::unique_ptr<Stages>>, kModes> tables_;
 };
 

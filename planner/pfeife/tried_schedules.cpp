@@ -1,6 +1,6 @@
 #include "planner/pfeife/tried_schedules.hpp"
 
-#include <algorithm>
+#include <functional>
 
 #include <fmt/format.h>
 
@@ -12,49 +12,30 @@
 namespace panpipe::planner {
 namespace {
 
-class Builder {
- public:
-  Builder(const Scenario& scenario, TriedSchedules& family) : scenario_(scenario), family_(family) {}
+using Add = std::function<void(const std::string& name, const ScheduleOptions& options)>;
 
-  void add(const std::string& name, const ScheduleOptions& options) {
-    try {
-      Schedule schedule = make_schedule(name, scenario_.degrees.pipeline, scenario_.degrees.microbatches, options);
-      family_.members.push_back({name, options, std::move(schedule)});
-    } catch (const InputError& error) {
-      family_.absent.push_back(fmt::format("{} is unavailable: {}", name, error.what()));
-    }
-  }
-
-  // As the published planner enumerates them: loop_batch in the ranks and the divisors of the microbatches above.
-  void add_pfeife(int stages) {
-    const int ranks = scenario_.degrees.pipeline, microbatches = scenario_.degrees.microbatches;
-    std::vector<std::string> batches = chosen("loop_batch"), ahead = chosen("prefetch");
-    if (batches.empty()) {
-      if (stages == 1) {
-        batches.push_back(std::to_string(microbatches));
-      } else if (microbatches >= ranks) {
-        batches.push_back(std::to_string(ranks));
-        for (int batch = ranks + 1; batch <= microbatches; ++batch)
-          if (microbatches % batch == 0) batches.push_back(std::to_string(batch));
-      }
-    }
-    if (ahead.empty())
-      for (int prefetch = 0; prefetch < ranks; ++prefetch) ahead.push_back(std::to_string(prefetch));
-    for (const std::string& batch : batches)
-      for (const std::string& prefetch : ahead)
-        add("pfeife", {{"stages_per_rank", std::to_string(stages)}, {"loop_batch", batch}, {"prefetch", prefetch}});
-  }
-
- private:
-  std::vector<std::string> chosen(const std::string& option) const {
-    const auto found = scenario_.schedule.options.find(option);
-    if (found == scenario_.schedule.options.end() || is_open(scenario_, "schedule." + option)) return {};
+// As the published planner enumerates them: loop_batch in the ranks and the divisors of the microbatches above.
+void add_pfeife(const Scenario& scenario, int stages, const Add& add) {
+  const auto chosen = [&](const std::string& option) -> std::vector<std::string> {
+    const auto found = scenario.schedule.options.find(option);
+    if (found == scenario.schedule.options.end() || is_open(scenario, "schedule." + option)) return {};
     return {found->second};
+  };
+  const int ranks = scenario.degrees.pipeline, microbatches = scenario.degrees.microbatches;
+  std::vector<std::string> batches = chosen("loop_batch"), ahead = chosen("prefetch");
+  if (batches.empty() && stages == 1) {
+    batches.push_back(std::to_string(microbatches));
+  } else if (batches.empty() && microbatches >= ranks) {
+    batches.push_back(std::to_string(ranks));
+    for (int batch = ranks + 1; batch <= microbatches; ++batch)
+      if (microbatches % batch == 0) batches.push_back(std::to_string(batch));
   }
-
-  const Scenario& scenario_;
-  TriedSchedules& family_;
-};
+  if (ahead.empty())
+    for (int prefetch = 0; prefetch < ranks; ++prefetch) ahead.push_back(std::to_string(prefetch));
+  for (const std::string& batch : batches)
+    for (const std::string& prefetch : ahead)
+      add("pfeife", {{"stages_per_rank", std::to_string(stages)}, {"loop_batch", batch}, {"prefetch", prefetch}});
+}
 
 }  // namespace
 
@@ -76,27 +57,34 @@ bool chooses_stages(const Scenario& scenario) {
 
 TriedSchedules tried_schedules(const Scenario& scenario, int stages_per_rank, bool split_backward) {
   TriedSchedules family;
-  Builder builder(scenario, family);
+  const Add add = [&](const std::string& name, const ScheduleOptions& options) {
+    try {
+      family.members.push_back(
+          {name, options, make_schedule(name, scenario.degrees.pipeline, scenario.degrees.microbatches, options)});
+    } catch (const InputError& error) {
+      family.absent.push_back(fmt::format("{} is unavailable: {}", name, error.what()));
+    }
+  };
   const ScheduleRequest& request = scenario.schedule;
   if (!is_open(scenario, "schedule")) {
     if (!request.csv.empty()) {
       family.members.push_back({request.csv, {}, stated_order(request)});
     } else if (request.name == "pfeife" && request.options.count("execution") == 0) {
-      builder.add_pfeife(stages_per_rank);
+      add_pfeife(scenario, stages_per_rank, add);
     } else {
       ScheduleOptions options = request.options;
       if (has_option(request.name, "stages_per_rank")) options["stages_per_rank"] = std::to_string(stages_per_rank);
-      builder.add(request.name, options);
+      add(request.name, options);
     }
     return family;
   }
-  if (may_choose(scenario, "pfeife")) builder.add_pfeife(stages_per_rank);
+  if (may_choose(scenario, "pfeife")) add_pfeife(scenario, stages_per_rank, add);
   // Other families over the same cuts: those with one chain of stages and no groups, whose order no costs decide.
   for (const FamilyForm& form : forms()) {
     if (form.placement == StagePlacement::Opaque || form.woven || (form.split && !split_backward)) continue;
     if (!may_choose(scenario, form.name)) continue;
     if (form.open_chunks() ? stages_per_rank > 1 : form.chunks == stages_per_rank)
-      builder.add(std::string(form.name), form.options(stages_per_rank));
+      add(std::string(form.name), form.options(stages_per_rank));
   }
   return family;
 }
