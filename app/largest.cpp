@@ -182,11 +182,15 @@ Ladder ladder_of(const Scenario& scenario, LargestOf of, bool searched) {
 
 }  // namespace
 
-planner::SearchOptions largest_search_options(const SearchRequest& request) {
-  planner::SearchOptions options = search_options_of(request);
+LargestSource largest_plans(const PlanQuestion& question, const std::atomic<bool>& stop) {
+  planner::SearchOptions options = search_options_of(question.request());
   options.candidates = 1;
   options.simulate = {};
-  return options;
+  options.stop = &stop;
+  return {.name = question.name(),
+          .load = [&question](const auto& more) { return question.searched(more); },
+          .plan_file = "",
+          .search = [&question, options](const Experiment& experiment) { return question.found(experiment, options); }};
 }
 
 study::LargestAnswer answer_largest(const LargestRequest& request, const LargestSource& source,

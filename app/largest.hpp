@@ -2,6 +2,7 @@
 // which the scenario's plan, or the best plan of each value, fits.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <string>
 #include <vector>
@@ -25,8 +26,9 @@ struct LargestSource {
   std::function<planner::Answer(const Experiment&)> search;
 };
 
-// Of the searches: one plan each, and no simulation, because the boundary lies where estimates fit. The caller sets `stop`.
-planner::SearchOptions largest_search_options(const SearchRequest& request);
+// The best plan of each value: one plan each, and no simulation, because the boundary lies where estimates fit. Searches end when
+// `stop` is set. The question must outlive it.
+LargestSource largest_plans(const PlanQuestion& question, const std::atomic<bool>& stop);
 
 // With the scenario's own plan a value's step is that of `estimate --set batch.micro=N`, with the microbatches of a step as
 // stated; of a search the samples of a step stay where the scenario states them. `trying` is called before each step is looked

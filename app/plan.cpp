@@ -8,6 +8,7 @@
 #include <optional>
 #include <thread>
 
+#include "app/plan_question.hpp"
 #include "base/error.hpp"
 #include "base/option_fault.hpp"
 #include "base/stop.hpp"
@@ -84,8 +85,8 @@ study::SizeRequest request_of(const SizeOptions& options, const std::string& obj
 class SizeSearch {
  public:
   // A plan is the same whatever of a run's figures is looked at: on one cluster they all grow with the step.
-  SizeSearch(SearchRequest request, const SizeSource& source, SizesAnswer& answer)
-      : request_(std::move(request)), source_(source), answer_(answer) {
+  SizeSearch(const PlanQuestion& question, const Search& search, SizesAnswer& answer)
+      : question_(question), search_(search), answer_(answer), request_(question.request()) {
     request_.objective.clear();
   }
 
@@ -94,8 +95,8 @@ class SizeSearch {
     size.nodes = nodes;
     size.gpus = nodes * answer_.key.devices;
     try {
-      auto experiment = std::make_unique<Experiment>(source_.load({size_setting(answer_.key, nodes)}));
-      planner::Answer found = source_.search(*experiment, request_);
+      auto experiment = std::make_unique<Experiment>(question_.searched({size_setting(answer_.key, nodes)}));
+      planner::Answer found = search_(*experiment, request_);
       throw_if_stopped();
       describe(found, size);
       answer_.found[nodes] = {std::move(experiment), std::move(found)};
@@ -126,9 +127,10 @@ class SizeSearch {
     if (!size.run) size.reason = "the engines cannot run this plan";
   }
 
-  SearchRequest request_;
-  const SizeSource& source_;
+  const PlanQuestion& question_;
+  const Search& search_;
   SizesAnswer& answer_;
+  SearchRequest request_;
 };
 
 }  // namespace
@@ -191,32 +193,26 @@ bool asks_for_sizes(const SizeOptions& options, const std::string& objective) {
          objective == "cost" || objective == "energy";
 }
 
-std::vector<std::string> with_options(const SearchRequest& request, const SizeOptions& options,
-                                      std::vector<std::string> overrides) {
-  if (!request.trainer.empty()) overrides.push_back("trainer=" + request.trainer);
-  if (!options.tokens.empty()) overrides.push_back("run.tokens=" + options.tokens);
-  return overrides;
-}
-
 std::string size_setting(const study::SizeKey& key, int nodes) { return fmt::format("{}={}", key.key, nodes); }
 
-SizesAnswer answer_sizes(const SearchRequest& plan, const SizeOptions& options, const SizeSource& source,
-                         const std::function<void(int gpus)>& trying) {
-  if (planner::method_named(plan.method) == planner::Method::Piper)
+SizesAnswer answer_sizes(const PlanQuestion& question, const Search& search, const std::function<void(int gpus)>& trying) {
+  if (planner::method_named(question.request().method) == planner::Method::Piper)
     throw option_fault("method", "piper plans for the devices of its problem; auto and pfeife compare sizes", "",
                        code::kConflict);
-  const Scenario scenario = source.load({});
+  const Scenario scenario = question.searched();
   if (!scenario.run)
-    throw option_fault("tokens", fmt::format("the scenario {} does not say how much is trained", source.name),
+    throw option_fault("tokens",
+                       fmt::format("{}{} does not say how much is trained",
+                                   question.name().starts_with("the scenario of ") ? "" : "the scenario ", question.name()),
                        "300B, or state it in the scenario, as in 'run: {tokens: 300B}'", code::kMissingKey);
   SizesAnswer answer;
   answer.key = study::size_key(scenario);
-  answer.request = request_of(options, plan.objective, scenario, answer.key);
+  answer.request = request_of(question.sizes(), question.request().objective, scenario, answer.key);
   study::check_request(answer.request, *scenario.run);
-  SizeSearch search(plan, source, answer);
+  SizeSearch best(question, search, answer);
   answer.tried = study::try_sizes(answer.request, [&](int nodes) {
     if (trying) trying(nodes * answer.key.devices);
-    return search.at(nodes);
+    return best.at(nodes);
   });
   if (trying) trying(0);
   study::check_deadline(answer.request, answer.tried);

@@ -37,15 +37,9 @@ struct SizeOptions {
 // True if the call requests more than a plan on the scenario's own cluster.
 bool asks_for_sizes(const SizeOptions& options, const std::string& objective);
 
-// The scenario's overrides together with the trainer and the run given by the options.
-std::vector<std::string> with_options(const SearchRequest& request, const SizeOptions& options,
-                                      std::vector<std::string> overrides);
-
-struct SizeSource {
-  std::string name;                                                    // name of the scenario in messages
-  std::function<Scenario(const std::vector<std::string>& more)> load;  // `more`: overrides in addition to its own
-  std::function<planner::Answer(const Experiment&, const SearchRequest&)> search;
-};
+class PlanQuestion;
+// A search of the question's with these options; the caller watches and stops it.
+using Search = std::function<planner::Answer(const Experiment&, const SearchRequest&)>;
 
 struct SizesAnswer {
   study::SizeKey key;
@@ -73,10 +67,9 @@ std::optional<PlanFile> plan_file_of(const planner::Answer& answer, const Experi
 // For example "cluster.nodes=4".
 std::string size_setting(const study::SizeKey& key, int nodes);
 
-// `objective` is "step", "cost" or "energy"; empty: the fewest GPUs, or the fastest if nothing limits them. `trying` is called
+// The objective is "step", "cost" or "energy"; empty: the fewest GPUs, or the fastest if nothing limits them. `trying` is called
 // with each size before its search, and with 0 at the end; it may be empty. Throws InputError for a scenario that does not state
 // the amount of training, for the method piper, and for limits that cannot be read.
-SizesAnswer answer_sizes(const SearchRequest& plan, const SizeOptions& options, const SizeSource& source,
-                         const std::function<void(int gpus)>& trying);
+SizesAnswer answer_sizes(const PlanQuestion& question, const Search& search, const std::function<void(int gpus)>& trying);
 
 }  // namespace panpipe::app

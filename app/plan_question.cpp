@@ -54,24 +54,27 @@ bool states_plan(const Scenario& scenario) {
 }
 
 PlanQuestion::PlanQuestion(std::function<NodePtr()> document, std::string name, std::vector<std::string> overrides,
-                           const SearchRequest& request)
+                           SearchRequest request, SizeOptions sizes)
     : document_(std::move(document)),
       name_(std::move(name)),
       overrides_(std::move(overrides)),
-      open_(request.open),
-      degrees_(planner::method_named(request.method) == planner::Method::Auto) {
+      request_(std::move(request)),
+      sizes_(std::move(sizes)),
+      degrees_(planner::method_named(request_.method) == planner::Method::Auto) {
+  if (!request_.trainer.empty()) overrides_.push_back("trainer=" + request_.trainer);
+  if (!sizes_.tokens.empty()) overrides_.push_back("run.tokens=" + sizes_.tokens);
   const NodePtr root = document_(), file = document_();
   apply_overrides(*root, overrides_);
-  if (open_) restore_stated_plan(*root, *file);
+  if (request_.open) restore_stated_plan(*root, *file);
   keep_stated_plan(*root, *file);
   const bool states_global = node_in(root.get(), "batch.global") != nullptr;
   try {
     Scenario stated = evidence_.with(resolve_document(root, name_));
-    sizes_ = !is_measured(stated);
+    opens_sizes_ = !is_measured(stated);
     if (!states_global) global_batch_ = stated.degrees.micro * stated.degrees.microbatches * stated.degrees.data;
     if (states_plan(stated)) yours_ = std::move(stated);
   } catch (const InputError& error) {
-    if (open_ && !states_global) throw;
+    if (request_.open && !states_global) throw;
     searched();  // reports a fault that is not of the stated plan alone
     without_yours_ =
         "your plan cannot run: " + (error.diagnostics().empty() ? error.what() : error.diagnostics().front().message);
@@ -80,7 +83,7 @@ PlanQuestion::PlanQuestion(std::function<NodePtr()> document, std::string name, 
 
 Scenario PlanQuestion::searched(const std::vector<std::string>& more) const {
   const NodePtr root = document_();
-  if (open_) open_plan_keys(*root, {.degrees = degrees_, .sizes = sizes_, .global_batch = global_batch_});
+  if (request_.open) open_plan_keys(*root, {.degrees = degrees_, .sizes = opens_sizes_, .global_batch = global_batch_});
   std::vector<std::string> all = overrides_;
   all.insert(all.end(), more.begin(), more.end());
   return evidence_.with(resolve_document(root, name_, all));
@@ -88,7 +91,7 @@ Scenario PlanQuestion::searched(const std::vector<std::string>& more) const {
 
 std::vector<std::string> PlanQuestion::kept(const Scenario& searched) const {
   std::vector<std::string> keys;
-  if (open_) return keys;
+  if (request_.open) return keys;
   for (const std::string& key : searched_keys()) {
     const bool of_degrees =
         key.starts_with("parallel.") || key.starts_with("offload.") || key == "batch.micro" || key == "placement";
@@ -116,7 +119,7 @@ std::optional<planner::Answer> PlanQuestion::offloaded(const Scenario& searched,
 
 planner::Answer PlanQuestion::found(const Experiment& searched, const planner::SearchOptions& options) const {
   planner::Answer answer = planner::search(searched, options);
-  if (!open_ || !degrees_ || !answer.candidates.empty() || answer.interrupted) return answer;
+  if (!request_.open || !degrees_ || !answer.candidates.empty() || answer.interrupted) return answer;
   if (node_at(searched.scenario, "offload") != nullptr) return answer;  // an override states it
   // Each alone; all together where that does not suffice. Some trainers move all state or none.
   const std::vector<std::vector<std::string>> choices = {

@@ -14,10 +14,13 @@ namespace panpipe::app {
 
 class PlanQuestion {
  public:
-  // `document` makes the scenario's tree anew. Throws InputError if the scenario as stated cannot be read and the batch to keep
-  // (SearchRequest::open) is not known without it.
-  PlanQuestion(std::function<NodePtr()> document, std::string name, std::vector<std::string> overrides,
-               const SearchRequest& request);
+  // `document` makes the scenario's tree anew; the trainer of the request and the tokens of the sizes override it, too. Throws
+  // InputError if the scenario as stated cannot be read and the batch to keep (SearchRequest::open) is not known without it.
+  PlanQuestion(std::function<NodePtr()> document, std::string name, std::vector<std::string> overrides, SearchRequest request,
+               SizeOptions sizes = {});
+  const std::string& name() const { return name_; }  // of the scenario, in messages
+  const SearchRequest& request() const { return request_; }
+  const SizeOptions& sizes() const { return sizes_; }
 
   // With more overrides than the question's own.
   Scenario searched(const std::vector<std::string>& more = {}) const;
@@ -44,10 +47,12 @@ class PlanQuestion {
   std::function<NodePtr()> document_;
   std::string name_;
   std::vector<std::string> overrides_;
+  SearchRequest request_;
+  SizeOptions sizes_;
   mutable EvidenceOfCells evidence_;
-  bool open_ = false, degrees_ = true;
+  bool degrees_ = true;
   int global_batch_ = 0;
-  bool sizes_ = true;
+  bool opens_sizes_ = true;
   std::optional<Scenario> yours_;
   std::string without_yours_;
 };

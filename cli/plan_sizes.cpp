@@ -30,20 +30,20 @@ void add_size_options(CLI::App& sub, app::SizeOptions& options) {
   sub.add_option("--tokens", options.tokens, "the tokens of the whole run, as run.tokens: --tokens 300B")->type_name("COUNT");
 }
 
-int run_sizes(const app::SearchRequest& plan, const app::SizeOptions& options, const SizeCall& call) {
-  const app::SizeSource source{call.scenario, call.load, call.search};
-  const app::SizesAnswer answer = app::answer_sizes(plan, options, source, show_size);
-  if (call.json) {
+int run_sizes(const app::PlanQuestion& question, const app::Search& search, bool json,
+              const std::function<void(const Experiment&, const planner::Answer&, const std::string& size)>& keep) {
+  const app::SizesAnswer answer = app::answer_sizes(question, search, show_size);
+  if (json) {
     print(study::to_json(answer.request, answer.tried));
   } else {
-    const Scenario scenario = call.load({});
+    const Scenario scenario = question.searched();
     show(present::heading_of_sweep(scenario, make_workload(scenario), {answer.key.key}, true) +
          study::to_table(answer.request, answer.tried, style_of_output().width));
   }
   if (answer.best < 0) return static_cast<int>(ExitCode::CheckFailed);
   const int nodes = answer.tried[answer.best].nodes;
   const auto& [experiment, found] = answer.found.at(nodes);
-  if (call.keep) call.keep(*experiment, found, "--set " + app::size_setting(answer.key, nodes));
+  if (keep) keep(*experiment, found, "--set " + app::size_setting(answer.key, nodes));
   return static_cast<int>(ExitCode::Done);
 }
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "app/plan.hpp"
+#include "app/plan_question.hpp"
 
 namespace CLI {
 class App;
@@ -16,15 +16,9 @@ namespace panpipe::cli {
 
 void add_size_options(CLI::App& sub, app::SizeOptions& options);
 
-struct SizeCall {
-  std::string scenario;                                                // its name
-  std::function<Scenario(const std::vector<std::string>& more)> load;  // `more`: overrides in addition to its own
-  bool json = false;
-  std::function<planner::Answer(const Experiment&, const app::SearchRequest&)> search;
-  // Receives the best size's plan, if there is one, and a text about its size.
-  std::function<void(const Experiment&, const planner::Answer&, const std::string& size)> keep;
-};
-
-int run_sizes(const app::SearchRequest& plan, const app::SizeOptions& options, const SizeCall& call);
+// Prints the answer and returns the exit code. `keep` receives the best size's plan, if there is one, and a text about its size;
+// it may be empty.
+int run_sizes(const app::PlanQuestion& question, const app::Search& search, bool json,
+              const std::function<void(const Experiment&, const planner::Answer&, const std::string& size)>& keep);
 
 }  // namespace panpipe::cli

@@ -94,33 +94,28 @@ app::PlanQuestion question_of(const PlanOptions& options) {
   const auto document = [&options] {
     return options.job_scenario ? options.job_scenario->document() : scenario_document(options.scenario);
   };
-  return {document, options.job_scenario ? options.job_scenario->name : options.scenario,
-          app::with_options(options.search, options.sizes, options.all_overrides()), options.search};
+  return {document, options.job_scenario ? options.job_scenario->name : options.scenario, options.all_overrides(), options.search,
+          options.sizes};
 }
 
 // The best plan on clusters of several sizes.
-int run_plan_sizes(const PlanOptions& options) {
-  app::SearchRequest request = options.search;
-  request.candidates = 1;
+int run_plan_sizes(PlanOptions options) {
+  options.search.candidates = 1;
   const app::PlanQuestion question = question_of(options);
-  SizeCall call;
-  call.scenario = options.scenario;
-  call.load = [&](const std::vector<std::string>& more) { return question.searched(more); };
-  call.json = options.json;
-  call.search = [&](const Experiment& experiment, const app::SearchRequest& of_step) {
+  const auto found = [&](const Experiment& experiment, const app::SearchRequest& of_step) {
     return search(of_step, [&](const planner::SearchOptions& with) { return question.found(experiment, with); });
   };
+  const auto keep = [&](const Experiment& experiment, const planner::Answer& answer, const std::string& size) {
+    if (options.output.empty()) return;
+    write_plan(experiment, answer, options.output);
+    print_note(fmt::format("panpipe: the plan is for this size: give the other verbs {} too\n", size));
+  };
   if (!options.output.empty()) check_outputs({options.output}, kAdvice);
-  if (!options.output.empty())
-    call.keep = [&](const Experiment& experiment, const planner::Answer& answer, const std::string& size) {
-      write_plan(experiment, answer, options.output);
-      print_note(fmt::format("panpipe: the plan is for this size: give the other verbs {} too\n", size));
-    };
   const StopOnSignal stop(options.time_limit);
-  return run_sizes(request, options.sizes, call);
+  return run_sizes(question, found, options.json, keep);
 }
 
-// The largest size for which a search finds a plan. The boundary needs no simulation of each size's best plans.
+// The largest size for which a search finds a plan.
 int run_plan_largest(const PlanOptions& options) {
   if (planner::method_named(options.search.method) == planner::Method::Piper)
     throw option_fault("method", "piper plans for the sizes of its problem; auto and pfeife compare sizes", "", code::kConflict);
@@ -128,14 +123,8 @@ int run_plan_largest(const PlanOptions& options) {
     throw InputError("-o and --largest exclude each other: no plan is written where a size is asked for",
                      "plan again with the size that is found: --set batch.micro=N", code::kConflict);
   const app::PlanQuestion question = question_of(options);
-  app::LargestSource source;
-  source.name = options.scenario;
-  source.load = [&](const std::vector<std::string>& more) { return question.searched(more); };
-  planner::SearchOptions of_search = app::largest_search_options(options.search);
-  of_search.stop = &stop_requested();
-  source.search = [&](const Experiment& experiment) { return question.found(experiment, of_search); };
   const StopOnSignal stop(options.time_limit);
-  return run_largest(options.largest, source, options.json);
+  return run_largest(options.largest, app::largest_plans(question, stop_requested()), options.json);
 }
 
 // A job's keys were not written to hold a search, so it is open.

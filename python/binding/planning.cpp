@@ -52,6 +52,11 @@ planner::SearchOptions options_until(const std::atomic<bool>& halt, const app::S
   return options;
 }
 
+app::PlanQuestion question_of(const ScenarioInput& input, const Overrides& overrides, const app::SearchRequest& request,
+                              app::SizeOptions sizes = {}) {
+  return {[&input] { return input.document(); }, input.name(), overrides, request, std::move(sizes)};
+}
+
 Planned planned(nb::object scenario, const Overrides& overrides, const app::SearchRequest& request, double time_limit,
                 const StopToken* stop) {
   const ScenarioInput input(std::move(scenario));
@@ -60,8 +65,7 @@ Planned planned(nb::object scenario, const Overrides& overrides, const app::Sear
   Planned found;
   interruptibly(
       [&](const std::atomic<bool>& halt) {
-        const app::PlanQuestion question([&] { return input.document(); }, input.name(),
-                                         app::with_options(request, {}, overrides), request);
+        const app::PlanQuestion question = question_of(input, overrides, request);
         const Experiment experiment(question.searched());
         const planner::Answer answer = question.answer(experiment, options_until(halt, request));
         throw_if_stopped();
@@ -75,20 +79,21 @@ Planned planned(nb::object scenario, const Overrides& overrides, const app::Sear
 using PlannedSize = std::tuple<int, Planned, std::string>;
 std::tuple<std::string, std::string, int, std::vector<PlannedSize>> planned_sizes(nb::object scenario, const Overrides& overrides,
                                                                                   const app::SearchRequest& request,
-                                                                                  const app::SizeOptions& sizes,
-                                                                                  double time_limit) {
+                                                                                  std::vector<int> gpus, std::vector<int> nodes,
+                                                                                  std::string tokens, std::string deadline,
+                                                                                  std::string budget, double time_limit) {
   const ScenarioInput input(std::move(scenario));
   const nb::gil_scoped_release no_gil;
   app::SizesAnswer answer;
   interruptibly(
       [&](const std::atomic<bool>& halt) {
-        const app::PlanQuestion question([&] { return input.document(); }, input.name(),
-                                         app::with_options(request, sizes, overrides), request);
-        const auto load = [&](const Overrides& more) { return question.searched(more); };
+        const app::PlanQuestion question =
+            question_of(input, overrides, request,
+                        {std::move(gpus), std::move(nodes), std::move(tokens), std::move(deadline), std::move(budget)});
         const auto search = [&](const Experiment& experiment, const app::SearchRequest& of_step) {
           return question.found(experiment, options_until(halt, of_step));
         };
-        answer = app::answer_sizes(request, sizes, {input.name(), load, search}, {});
+        answer = app::answer_sizes(question, search, {});
       },
       time_limit);
   std::vector<PlannedSize> of_size;
@@ -106,16 +111,15 @@ std::string largest(nb::object scenario, const Overrides& overrides, const std::
                     std::vector<std::string> devices) {
   const ScenarioInput input(std::move(scenario));
   const nb::gil_scoped_release no_gil;
-  app::LargestSource source;
-  source.name = input.name();
-  source.plan_file = plan;
-  source.load = [&](const Overrides& more) {
+  const auto load = [&](const Overrides& more) {
     Overrides all = overrides;
     all.insert(all.end(), more.begin(), more.end());
     return input.load(all, plan);
   };
   std::string text;
-  interruptibly([&](const auto&) { text = study::to_json(app::answer_largest({of, std::move(devices)}, source, {})); });
+  interruptibly([&](const auto&) {
+    text = study::to_json(app::answer_largest({of, std::move(devices)}, {input.name(), load, plan, {}}, {}));
+  });
   return text;
 }
 
@@ -127,15 +131,8 @@ std::string planned_largest(nb::object scenario, const Overrides& overrides, con
   std::string text;
   interruptibly(
       [&](const std::atomic<bool>& halt) {
-        const app::PlanQuestion question([&] { return input.document(); }, input.name(),
-                                         app::with_options(request, {}, overrides), request);
-        planner::SearchOptions options = app::largest_search_options(request);
-        options.stop = &halt;
-        app::LargestSource source;
-        source.name = input.name();
-        source.load = [&](const Overrides& more) { return question.searched(more); };
-        source.search = [&](const Experiment& experiment) { return question.found(experiment, options); };
-        text = study::to_json(app::answer_largest({of, std::move(devices)}, source, {}));
+        const app::PlanQuestion question = question_of(input, overrides, request);
+        text = study::to_json(app::answer_largest({of, std::move(devices)}, app::largest_plans(question, halt), {}));
       },
       time_limit);
   return text;
@@ -227,30 +224,19 @@ std::tuple<std::string, std::string, std::string> sweep_texts(const std::string&
 void bind_planning(nb::module_& module) {
   using Released = nb::call_guard<nb::gil_scoped_release>;
   [[maybe_unused]] const nb::class_<app::SearchRequest> type(module, "SearchRequest");
-  module.def("plan_request", &request_of, nb::arg("method"), nb::arg("objective"), nb::arg("trainer"), nb::arg("threads"),
-             nb::arg("candidates"), nb::arg("open"));
+  module.def("plan_request", &request_of);
   module.def("plan", &planned, nb::arg("scenario"), nb::arg("overrides"), nb::arg("request"), nb::arg("time_limit"),
              nb::arg("stop") = nb::none());
-  module.def(
-      "plan_sizes",
-      [](nb::object scenario, const Overrides& overrides, const app::SearchRequest& request, std::vector<int> gpus,
-         std::vector<int> nodes, std::string tokens, std::string deadline, std::string budget, double time_limit) {
-        return planned_sizes(std::move(scenario), overrides, request,
-                             {std::move(gpus), std::move(nodes), std::move(tokens), std::move(deadline), std::move(budget)},
-                             time_limit);
-      },
-      nb::arg("scenario"), nb::arg("overrides"), nb::arg("request"), nb::arg("gpus"), nb::arg("nodes"), nb::arg("tokens"),
-      nb::arg("deadline"), nb::arg("budget"), nb::arg("time_limit"));
-  module.def("largest", &largest, nb::arg("scenario"), nb::arg("overrides"), nb::arg("plan"), nb::arg("of"), nb::arg("devices"));
-  module.def("plan_largest", &planned_largest, nb::arg("scenario"), nb::arg("overrides"), nb::arg("request"), nb::arg("of"),
-             nb::arg("devices"), nb::arg("time_limit"));
+  module.def("plan_sizes", &planned_sizes);
+  module.def("largest", &largest);
+  module.def("plan_largest", &planned_largest);
   module.def("pipeline_sizes", &pipeline_sizes, nb::arg("scenario"), nb::arg("overrides"), nb::arg("stated") = false);
-  module.def("sizes", &sizes, nb::arg("scenario"), nb::arg("overrides"), nb::arg("gpus"), nb::arg("nodes"));
+  module.def("sizes", &sizes);
   module.def("sweep_grid", &sweep_grid, nb::arg("scenario"), nb::arg("overrides"), nb::arg("axes"), nb::arg("engine"),
              nb::arg("method"), nb::arg("meanings") = Meanings());
   module.def("sweep_cell", &sweep_cell, nb::arg("scenario"), nb::arg("grid"), nb::arg("index"), nb::arg("meanings") = Meanings(),
              nb::arg("refusal") = "", nb::arg("stop") = nb::none());
-  module.def("sweep_texts", &sweep_texts, nb::arg("grid"), nb::arg("lines"), Released());
+  module.def("sweep_texts", &sweep_texts, Released());
 }
 
 }  // namespace panpipe::python

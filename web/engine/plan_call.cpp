@@ -34,8 +34,7 @@ Json settings_of(const planner::Candidate& candidate) {
 Answer answer_plan(const Call& call) {
   const app::SearchRequest request = request_of(call);
   const std::string name = call.name();
-  const app::PlanQuestion question([&] { return scenario_document(name); }, name, app::with_options(request, {}, call.settings()),
-                                   request);
+  const app::PlanQuestion question([&] { return scenario_document(name); }, name, call.settings(), request);
   const Experiment experiment(question.searched());
   planner::SearchOptions options = app::search_options_of(request);
   options.progress = [](const planner::SearchState& state) {
