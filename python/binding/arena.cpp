@@ -51,12 +51,11 @@ std::tuple<std::string, double, double> cost_ratio(const std::string& text) {
 }  // namespace
 
 void bind_arena(nb::module_& module) {
-  module.def("arena", &judge, nb::arg("entrants"), nb::arg("sizes"), nb::arg("ratios"), nb::arg("clusters"), nb::arg("alone"),
-             nb::arg("backend"), nb::arg("threads"), nb::call_guard<nb::gil_scoped_release>());
+  module.def("arena", &judge, nb::call_guard<nb::gil_scoped_release>());
   nb::list defaults;
   for (const char* name : study::kDefaultClusters) defaults.append(name);
   module.attr("arena_clusters") = nb::tuple(defaults);
-  module.def("cost_ratio", &cost_ratio, nb::arg("text"));
+  module.def("cost_ratio", &cost_ratio);
 }
 
 }  // namespace panpipe::python

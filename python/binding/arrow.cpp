@@ -5,6 +5,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <array>
+#include <cstring>
 #include <utility>
 
 // --- the interface: two structs and a stream of them, as the specification states them ---
@@ -44,112 +45,61 @@ struct ArrowArrayStream {
 namespace panpipe::python {
 namespace {
 
-using Shared = std::shared_ptr<const Columns>;
+using Shared = std::shared_ptr<const std::vector<Column>>;
+
 constexpr std::int64_t kNullable = 2;  // ARROW_FLAG_NULLABLE
 
-constexpr std::array<const char*, 5> kFormats = {"i", "l", "g", "b", "U"};  // in the order of Column::values
-
-std::vector<std::uint8_t> packed(const std::vector<bool>& truths) {
-  std::vector<std::uint8_t> bytes((truths.size() + 7) / 8, 0);
-  for (std::size_t i = 0; i < truths.size(); ++i)
-    if (truths[i]) bytes[i / 8] = static_cast<std::uint8_t>(bytes[i / 8] | 1U << i % 8);
-  return bytes;
-}
-
-// --- schemas: each child is released by its parent, or by the consumer that moved it away ---
-struct SchemaOwner {
+// What a schema or an array holds. Each child is released by its parent, or by the consumer that moved it away.
+template <class Struct>
+struct Owner {
   Shared columns;
-  std::vector<ArrowSchema> children;
-  std::vector<ArrowSchema*> pointers;
+  std::vector<Struct> children = {};
+  std::vector<Struct*> pointers = {};
+  std::array<const void*, 3> buffers = {};
+
+  std::int64_t point_to_children() {
+    for (Struct& child : children) pointers.push_back(&child);
+    return static_cast<std::int64_t>(children.size());
+  }
 };
 
-void release_child_schema(ArrowSchema* schema) {
-  delete static_cast<Shared*>(schema->private_data);
-  schema->release = nullptr;
-}
-
-void release_schema(ArrowSchema* schema) {
-  auto* owner = static_cast<SchemaOwner*>(schema->private_data);
-  for (ArrowSchema& child : owner->children)
+template <class Struct>
+void release(Struct* held) {
+  auto* owner = static_cast<Owner<Struct>*>(held->private_data);
+  for (Struct& child : owner->children)
     if (child.release != nullptr) child.release(&child);
   delete owner;
-  schema->release = nullptr;
+  held->release = nullptr;
 }
 
 void export_schema(const Shared& columns, ArrowSchema* out) {
-  auto* owner = new SchemaOwner{columns, {}, {}};
-  for (const Column& column : columns->columns)
-    owner->children.push_back({kFormats[column.values.index()], column.name.c_str(), nullptr, column.unknown > 0 ? kNullable : 0,
-                               0, nullptr, nullptr, release_child_schema, new Shared(columns)});
-  for (ArrowSchema& child : owner->children) owner->pointers.push_back(&child);
-  *out = {"+s",           "",   nullptr, 0, static_cast<std::int64_t>(owner->children.size()), owner->pointers.data(), nullptr,
-          release_schema, owner};
-}
-
-// --- arrays ---
-struct ChildOwner {
-  Shared columns;
-  std::array<const void*, 3> buffers{};
-};
-struct ArrayOwner {
-  Shared columns;
-  std::vector<ArrowArray> children;
-  std::vector<ArrowArray*> pointers;
-  std::array<const void*, 1> buffers{};
-};
-
-void release_child(ArrowArray* array) {
-  delete static_cast<ChildOwner*>(array->private_data);
-  array->release = nullptr;
-}
-
-void release_array(ArrowArray* array) {
-  auto* owner = static_cast<ArrayOwner*>(array->private_data);
-  for (ArrowArray& child : owner->children)
-    if (child.release != nullptr) child.release(&child);
-  delete owner;
-  array->release = nullptr;
+  auto* owner = new Owner<ArrowSchema>{columns};
+  for (const Column& column : *columns)
+    owner->children.push_back({column.format, column.name.c_str(), nullptr, column.unknown > 0 ? kNullable : 0, 0, nullptr,
+                               nullptr, release<ArrowSchema>, new Owner<ArrowSchema>{columns}});
+  const std::int64_t count = owner->point_to_children();
+  *out = {"+s", "", nullptr, 0, count, owner->pointers.data(), nullptr, release<ArrowSchema>, owner};
 }
 
 ArrowArray export_column(const Shared& columns, const Column& column) {
-  auto* owner = new ChildOwner{columns, {}};
-  owner->buffers[0] = column.unknown > 0 ? column.valid.data() : nullptr;
-  std::int64_t buffers = 2;
-  if (const auto* text = std::get_if<Utf8>(&column.values)) {
-    owner->buffers[1] = text->offsets.data();
-    owner->buffers[2] = text->text.data();
-    buffers = 3;
-  } else if (std::holds_alternative<std::vector<bool>>(column.values)) {
-    owner->buffers[1] = column.bits.data();
-  } else if (const auto* whole = std::get_if<std::vector<std::int32_t>>(&column.values)) {
-    owner->buffers[1] = whole->data();
-  } else if (const auto* large = std::get_if<std::vector<std::int64_t>>(&column.values)) {
-    owner->buffers[1] = large->data();
-  } else {
-    owner->buffers[1] = std::get<std::vector<double>>(column.values).data();
-  }
-  return {columns->rows, column.unknown, 0, buffers, 0, owner->buffers.data(), nullptr, nullptr, release_child, owner};
+  auto* owner = new Owner<ArrowArray>{columns};
+  const bool text = column.format == kText;
+  owner->buffers = {column.unknown > 0 ? column.valid.data() : nullptr, column.data.data(), column.data.data()};
+  if (text) owner->buffers[1] = column.offsets.data();
+  return {column.rows, column.unknown, 0, text ? 3 : 2, 0, owner->buffers.data(), nullptr, nullptr, release<ArrowArray>, owner};
 }
 
-void export_array(const Shared& columns, ArrowArray* out) {
-  auto* owner = new ArrayOwner{columns, {}, {}, {}};
-  for (const Column& column : columns->columns) owner->children.push_back(export_column(columns, column));
-  for (ArrowArray& child : owner->children) owner->pointers.push_back(&child);
-  *out = {columns->rows,
-          0,
-          0,
-          1,
-          static_cast<std::int64_t>(owner->children.size()),
-          owner->buffers.data(),
-          owner->pointers.data(),
-          nullptr,
-          release_array,
-          owner};
+void export_array(const Shared& columns, std::int64_t rows, ArrowArray* out) {
+  auto* owner = new Owner<ArrowArray>{columns};
+  for (const Column& column : *columns) owner->children.push_back(export_column(columns, column));
+  const std::int64_t count = owner->point_to_children();
+  *out = {rows, 0, 0, 1, count, owner->buffers.data(), owner->pointers.data(), nullptr, release<ArrowArray>, owner};
 }
 
 // --- a stream of one batch ---
 struct StreamOwner {
   Shared columns;
+  std::int64_t rows;
   bool done = false;
 };
 
@@ -163,7 +113,7 @@ int next_array(ArrowArrayStream* stream, ArrowArray* out) {
   if (owner->done)
     *out = {};
   else
-    export_array(owner->columns, out);
+    export_array(owner->columns, owner->rows, out);
   owner->done = true;
   return 0;
 }
@@ -182,51 +132,28 @@ void end_capsule(PyObject* capsule) {
 }
 
 template <class Value>
-std::size_t size_of(const std::vector<Value>& values) {
-  return values.size();
+Value number_at(const Column& column, std::size_t row) {
+  Value value;
+  std::memcpy(&value, column.data.data() + row * sizeof value, sizeof value);
+  return value;
 }
-std::size_t size_of(const Utf8& values) { return values.offsets.size() - 1; }
+
+bool bit_at(const std::vector<std::uint8_t>& bits, std::size_t row) { return (bits[row / 8] >> row % 8 & 1) != 0; }
 
 nb::object value_at(const Column& column, std::size_t row) {
-  if (!column.known.empty() && !column.known[row]) return nb::none();
-  return std::visit(
-      [&](const auto& values) -> nb::object {
-        using Values = std::decay_t<decltype(values)>;
-        if constexpr (std::is_same_v<Values, Utf8>) {
-          const auto begin = static_cast<std::size_t>(values.offsets[row]);
-          return nb::str(values.text.data() + begin, static_cast<std::size_t>(values.offsets[row + 1]) - begin);
-        } else if constexpr (std::is_same_v<Values, std::vector<double>>) {
-          return nb::float_(values[row]);
-        } else if constexpr (std::is_same_v<Values, std::vector<bool>>) {
-          return nb::bool_(static_cast<bool>(values[row]));
-        } else {
-          return nb::int_(values[row]);
-        }
-      },
-      column.values);
-}
-
-// The kind of the first value that is known: one double among whole numbers makes them all doubles.
-template <class Values>
-Column column_of(const std::string& name, const nb::list& list) {
-  Column column{name, Values{}};
-  auto& values = std::get<Values>(column.values);
-  bool all = true;
-  for (nb::handle item : list) {
-    column.known.push_back(!item.is_none());
-    all = all && column.known.back();
-    if constexpr (std::is_same_v<Values, Utf8>)
-      values.add(column.known.back() ? nb::cast<std::string>(item) : std::string());
-    else if constexpr (std::is_same_v<Values, std::vector<double>>)
-      values.push_back(column.known.back() ? PyFloat_AsDouble(item.ptr()) : 0.0);
-    else
-      values.push_back(column.known.back() ? nb::cast<typename Values::value_type>(item) : typename Values::value_type{});
+  if (!bit_at(column.valid, row)) return nb::none();
+  if (column.format == kText) {
+    const auto begin = static_cast<std::size_t>(column.offsets[row]), end = static_cast<std::size_t>(column.offsets[row + 1]);
+    return nb::str(reinterpret_cast<const char*>(column.data.data()) + begin, end - begin);
   }
-  if (all) column.known.clear();
-  return column;
+  if (column.format == kTruth) return nb::bool_(bit_at(column.data, row));
+  if (column.format == kInt32) return nb::int_(number_at<std::int32_t>(column, row));
+  if (column.format == kInt64) return nb::int_(number_at<std::int64_t>(column, row));
+  return nb::float_(number_at<double>(column, row));
 }
 
-Column column_of_list(const std::string& name, const nb::list& list) {
+// One text makes all of them texts, one double among whole numbers all of them doubles.
+const char* format_of(const nb::list& list) {
   bool text = false, real = false, truth = false, whole = false;
   for (nb::handle item : list) {
     text = text || nb::isinstance<nb::str>(item);
@@ -234,33 +161,38 @@ Column column_of_list(const std::string& name, const nb::list& list) {
     real = real || nb::isinstance<nb::float_>(item);
     whole = whole || (nb::isinstance<nb::int_>(item) && !nb::isinstance<nb::bool_>(item));
   }
-  if (text) return column_of<Utf8>(name, list);
-  if (truth && !whole && !real) return column_of<std::vector<bool>>(name, list);
-  if (whole && !real) return column_of<std::vector<std::int64_t>>(name, list);
-  return column_of<std::vector<double>>(name, list);
+  return text ? kText : truth && !whole && !real ? kTruth : whole && !real ? kInt64 : kDouble;
+}
+
+Column column_of_list(const std::string& name, const nb::list& list) {
+  Column column{name, format_of(list)};
+  for (nb::handle item : list) {
+    const bool known = !item.is_none();
+    if (column.format == kText)
+      column.add(known ? nb::cast<std::string>(item) : std::string(), known);
+    else if (column.format == kTruth)
+      column.add(known && nb::cast<bool>(item), known);
+    else if (column.format == kInt64)
+      column.add(known ? nb::cast<std::int64_t>(item) : std::int64_t{0}, known);
+    else
+      column.add(known ? PyFloat_AsDouble(item.ptr()) : 0.0, known);
+  }
+  return column;
 }
 
 }  // namespace
 
-Table::Table(Columns columns) {
-  for (Column& column : columns.columns) {
-    columns.rows = static_cast<std::int64_t>(std::visit([](const auto& values) { return size_of(values); }, column.values));
-    if (const auto* truths = std::get_if<std::vector<bool>>(&column.values)) column.bits = packed(*truths);
-    column.valid = packed(column.known);
-    for (const bool known : column.known) column.unknown += known ? 0 : 1;
-  }
-  columns_ = std::make_shared<const Columns>(std::move(columns));
-}
+Table::Table(std::vector<Column> columns) : columns_(std::make_shared<const std::vector<Column>>(std::move(columns))) {}
 
 std::vector<std::string> Table::names() const {
   std::vector<std::string> names;
-  for (const Column& column : columns_->columns) names.push_back(column.name);
+  for (const Column& column : *columns_) names.push_back(column.name);
   return names;
 }
 
 nb::object Table::stream(nb::object) const {
   auto* stream = new ArrowArrayStream{next_schema, next_array, [](ArrowArrayStream*) -> const char* { return nullptr; },
-                                      release_stream, new StreamOwner{columns_}};
+                                      release_stream, new StreamOwner{columns_, rows()}};
   return nb::steal(PyCapsule_New(stream, "arrow_array_stream", end_capsule<ArrowArrayStream>));
 }
 
@@ -272,17 +204,17 @@ nb::object Table::schema() const {
 
 nb::dict Table::to_dict() const {
   nb::dict dict;
-  for (const Column& column : columns_->columns) {
+  for (const Column& column : *columns_) {
     nb::list list;
-    for (std::size_t row = 0; row < static_cast<std::size_t>(columns_->rows); ++row) list.append(value_at(column, row));
+    for (std::size_t row = 0; row < static_cast<std::size_t>(rows()); ++row) list.append(value_at(column, row));
     dict[column.name.c_str()] = list;
   }
   return dict;
 }
 
 Table table_of(const nb::dict& columns) {
-  Columns made;
-  for (const auto& [name, list] : columns) made.columns.push_back(column_of_list(nb::cast<std::string>(name), nb::list(list)));
+  std::vector<Column> made;
+  for (const auto& [name, list] : columns) made.push_back(column_of_list(nb::cast<std::string>(name), nb::list(list)));
   return Table(std::move(made));
 }
 

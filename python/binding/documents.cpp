@@ -104,14 +104,14 @@ Exported exported(const std::string& trainer, nb::object scenario, const Overrid
 
 void bind_documents(nb::module_& module) {
   using Released = nb::call_guard<nb::gil_scoped_release>;
-  module.def("compare", &compared, nb::arg("a"), nb::arg("b"), nb::arg("tolerances"), nb::arg("metrics_only"), Released());
-  module.def("report", &reported, nb::arg("results"), Released());
-  module.def("support", &supported, nb::arg("scenario"), nb::arg("overrides"), nb::arg("plan"));
+  module.def("compare", &compared, Released());
+  module.def("report", &reported, Released());
+  module.def("support", &supported);
   module.def(
       "shipped",
       [](const std::string& kind) { return kind.empty() ? app::list_kinds_json() : app::to_json(app::list_kind_named(kind)); },
-      nb::arg("kind"), Released());
-  module.def("is_job", &jobs::is_job, nb::arg("file"), nb::arg("trainer"), Released());
+      Released());
+  module.def("is_job", &jobs::is_job, Released());
   module.def(
       "import_job",
       [](const std::string& trainer, const std::string& file, const std::string& cluster, std::optional<int> gpus,
@@ -146,8 +146,7 @@ void bind_documents(nb::module_& module) {
       },
       nb::arg("file"), nb::arg("job"), nb::arg("cluster"), nb::arg("gpus").none(), nb::arg("model"), nb::arg("sequence").none(),
       nb::arg("vocabulary").none(), nb::arg("run").none(), Released());
-  module.def("export", &exported, nb::arg("trainer"), nb::arg("scenario"), nb::arg("overrides"), nb::arg("plan"), nb::arg("file"),
-             nb::arg("base"), nb::arg("define"));
+  module.def("export", &exported);
 }
 
 }  // namespace panpipe::python

@@ -101,8 +101,7 @@ void bind_measured(nb::module_& module) {
         request.learn = learn;
         return validated(request);
       },
-      nb::arg("files"), nb::arg("calibrations"), nb::arg("tolerances"), nb::arg("left_out"), nb::arg("without"), nb::arg("given"),
-      nb::arg("learn"), nb::arg("threads"), Released());
+      Released());
   nb::class_<FitAnswer>(module, "FitAnswer")
       .def_ro("yaml", &FitAnswer::yaml)
       .def_ro("table", &FitAnswer::table)
@@ -131,8 +130,7 @@ void bind_measured(nb::module_& module) {
         request.fit.balance = balance;
         return fitted(request);
       },
-      nb::arg("files"), nb::arg("devices"), nb::arg("start"), nb::arg("only"), nb::arg("without"), nb::arg("precision"),
-      nb::arg("folds"), nb::arg("iterations"), nb::arg("robust_scale"), nb::arg("balance"), Released());
+      Released());
 }
 
 }  // namespace panpipe::python

@@ -107,25 +107,23 @@ nb::dict metrics_of(const PythonStep& step) {
 }
 
 Table timeline_of(const PythonStep& step) {
-  Column device{"device", std::vector<std::int32_t>{}}, lane{"lane", Utf8{}}, action{"action", Utf8{}},
-      microbatch{"microbatch", std::vector<std::int32_t>{}}, stage{"stage", std::vector<std::int32_t>{}},
-      start{"start_s", std::vector<double>{}}, end{"end_s", std::vector<double>{}}, bytes{"bytes", std::vector<std::int64_t>{}},
-      waiting{"waiting_s", std::vector<double>{}};
-  const auto add = [](auto& column, auto value) { std::get<std::vector<decltype(value)>>(column.values).push_back(value); };
+  Column device{"device", kInt32}, lane{"lane", kText}, action{"action", kText}, microbatch{"microbatch", kInt32},
+      stage{"stage", kInt32}, start{"start_s", kDouble}, end{"end_s", kDouble}, bytes{"bytes", kInt64},
+      waiting{"waiting_s", kDouble};
   for (const Span& span : step.timeline().spans) {
-    add(device, span.device);
-    std::get<Utf8>(lane.values).add(name_of(span.lane));
-    std::get<Utf8>(action.values).add(span.label.empty() ? to_text(span.action) : span.label);
-    add(microbatch, std::int32_t{span.action.microbatch});
-    add(stage, std::int32_t{span.action.stage});
-    add(start, span.start.base());
-    add(end, span.end.base());
-    add(bytes, std::int64_t{span.bytes.base()});
-    add(waiting, span.waiting.base());
+    device.add(std::int32_t{span.device});
+    lane.add(name_of(span.lane));
+    action.add(span.label.empty() ? to_text(span.action) : span.label);
+    microbatch.add(std::int32_t{span.action.microbatch});
+    stage.add(std::int32_t{span.action.stage});
+    start.add(span.start.base());
+    end.add(span.end.base());
+    bytes.add(std::int64_t{span.bytes.base()});
+    waiting.add(span.waiting.base());
   }
-  Columns columns;
+  std::vector<Column> columns;
   for (Column* column : {&device, &lane, &action, &microbatch, &stage, &start, &end, &bytes, &waiting})
-    columns.columns.push_back(std::move(*column));
+    columns.push_back(std::move(*column));
   return Table(std::move(columns));
 }
 
@@ -143,8 +141,7 @@ void bind_predictions(nb::module_& module) {
       .def_ro("engine_s", &PythonStep::engine_s, "Seconds that the estimate itself took; 0 of other predictions.")
       .def("metrics", &metrics_of)
       .def(
-          "document", [](const PythonStep& step, bool timeline) { return step.document(cli::libraries(), timeline); },
-          nb::arg("timeline"), Released())
+          "document", [](const PythonStep& step, bool timeline) { return step.document(cli::libraries(), timeline); }, Released())
       .def("timeline", &timeline_of, Released())
       .def("svg", &PythonStep::svg, Released())
       .def(
@@ -154,10 +151,9 @@ void bind_predictions(nb::module_& module) {
       .def("plan_yaml", &PythonStep::plan_yaml, Released())
       .def("scenario_yaml", &PythonStep::scenario_yaml, Released())
       .def("trace", &PythonStep::trace, Released());
-  module.def("estimate", &estimated, nb::arg("scenario"), nb::arg("overrides"), nb::arg("plan"));
-  module.def("simulate", &simulated, nb::arg("scenario"), nb::arg("overrides"), nb::arg("plan"), nb::arg("backend"),
-             nb::arg("merge"), nb::arg("fold"));
-  module.def("check", &checked, nb::arg("scenario"), nb::arg("overrides"), nb::arg("plan"));
+  module.def("estimate", &estimated);
+  module.def("simulate", &simulated);
+  module.def("check", &checked);
   module.def("forget_cached", &clear_cached_scenarios, "Forget the scenarios that were kept from earlier calls.");
 }
 

@@ -23,8 +23,6 @@ std::tuple<std::string, int, int> scenario_to_run(nb::object scenario, const std
 
 }  // namespace
 
-void bind_runs(nb::module_& module) {
-  module.def("scenario_to_run", &scenario_to_run, nb::arg("scenario"), nb::arg("overrides"));
-}
+void bind_runs(nb::module_& module) { module.def("scenario_to_run", &scenario_to_run); }
 
 }  // namespace panpipe::python

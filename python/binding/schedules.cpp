@@ -73,22 +73,19 @@ nb::list problems_of(const JudgedSchedule& schedule) {
 // A row per action, in the order of the ranks.
 Table actions_of(const JudgedSchedule& schedule) {
   const ScheduleEvaluation& evaluation = schedule.evaluated();
-  std::vector<std::int32_t> rank, microbatch, stage;
-  std::vector<double> start, end;
-  Utf8 action;
+  std::vector<Column> columns = {{"rank", kInt32},  {"action", kText},  {"microbatch", kInt32},
+                                 {"stage", kInt32}, {"start", kDouble}, {"end", kDouble}};
+  const auto row = [&](int rank, const Action& done, const std::pair<double, double>& times) {
+    columns[0].add(rank);
+    columns[1].add(to_text(done));
+    columns[2].add(std::int32_t{done.microbatch});
+    columns[3].add(std::int32_t{done.stage});
+    columns[4].add(times.first);
+    columns[5].add(times.second);
+  };
   for (std::size_t r = 0; r < schedule.order.order.size(); ++r)
-    for (std::size_t i = 0; i < schedule.order.order[r].size(); ++i) {
-      const Action& done = schedule.order.order[r][i];
-      rank.push_back(static_cast<std::int32_t>(r));
-      action.add(to_text(done));
-      microbatch.push_back(done.microbatch);
-      stage.push_back(done.stage);
-      start.push_back(evaluation.times[r][i].first);
-      end.push_back(evaluation.times[r][i].second);
-    }
-  Columns columns;
-  columns.columns = {{"rank", std::move(rank)},   {"action", std::move(action)}, {"microbatch", std::move(microbatch)},
-                     {"stage", std::move(stage)}, {"start", std::move(start)},   {"end", std::move(end)}};
+    for (std::size_t i = 0; i < schedule.order.order[r].size(); ++i)
+      row(static_cast<int>(r), schedule.order.order[r][i], evaluation.times[r][i]);
   return Table(std::move(columns));
 }
 
@@ -137,9 +134,9 @@ void bind_schedules(nb::module_& module) {
       .def_prop_ro("peak_activations", [](const JudgedSchedule& s) { return s.evaluated().peak_activations; })
       .def("problems", &problems_of)
       .def("actions", &actions_of, Released())
-      .def("semantics", &semantics_of, nb::arg("semantics"), Released())
+      .def("semantics", &semantics_of, Released())
       .def(
-          "csv", [](const JudgedSchedule& s, bool torch) { return to_csv(s.order, torch); }, nb::arg("torch"), Released())
+          "csv", [](const JudgedSchedule& s, bool torch) { return to_csv(s.order, torch); }, Released())
       .def(
           "document", [](const JudgedSchedule& s) { return to_json(s.order, s.problems, s.evaluation); }, Released())
       .def(
@@ -149,14 +146,13 @@ void bind_schedules(nb::module_& module) {
           [](const JudgedSchedule& s, int width) {
             return s.evaluation ? draw(s.order, *s.evaluation, width, false) : grid(s.order, s.problems);
           },
-          nb::arg("width"), Released());
+          Released());
   module.def("schedule", &judged, nb::arg("name"), nb::arg("ranks").none(), nb::arg("microbatches").none(), nb::arg("options"),
              nb::arg("costs"), nb::arg("csv"));
   module.def("restored_schedule", &restored, nb::arg("name"), nb::arg("csv"), nb::arg("costs"), nb::arg("braid"),
              nb::arg("lower_bound").none(), nb::arg("notes"));
-  module.def("actions_of_cell", &actions_of_cell, nb::arg("text"));
-  module.def(
-      "check_costs", [](const std::string& costs) { parse_pass_costs(costs); }, nb::arg("costs"));
+  module.def("actions_of_cell", &actions_of_cell);
+  module.def("check_costs", [](const std::string& costs) { parse_pass_costs(costs); });
   module.attr("most_actions") = kMaxActions;
   module.def("schedule_families", &families);
 }
