@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/text/json_writer.hpp"
 #include "validation/judge/judge.hpp"
 #include "validation/runs/run_statistics.hpp"
 
