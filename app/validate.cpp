@@ -52,7 +52,7 @@ RunsAnswer answer_runs(const RunsRequest& request, const std::function<void(cons
   std::vector<validation::LeftOutSource> left_out;
   if (request.learn || request.judge) left_out = leave_out_families(sources, options.threads);
   if (request.learn) answer.evidence = validation::make_evidence(runs, widened_prior(sources, left_out));
-  judge(runs, (answer.evidence ? *answer.evidence : shipped_evidence()).prior, request.given);
+  set_intervals(runs, (answer.evidence ? *answer.evidence : shipped_evidence()).prior, request.given);
   std::optional<validation::Judgement> judgement;
   if (request.judge) judgement = validation::judge_sources(left_out);
   answer.report = make_run_report(std::move(runs), tolerances);

@@ -14,7 +14,7 @@
 #include "costmodel/cluster/cluster_reader.hpp"
 #include "costmodel/scenario/resolve_document.hpp"
 #include "jobs/log/read_log.hpp"
-#include "present/result/result_document.hpp"
+#include "present/result/read_result.hpp"
 
 namespace panpipe::app {
 namespace {

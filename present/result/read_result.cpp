@@ -1,4 +1,4 @@
-#include "present/result/result_document.hpp"
+#include "present/result/read_result.hpp"
 
 #include <fmt/format.h>
 

@@ -6,6 +6,7 @@
 #include <array>
 #include <chrono>
 #include <ctime>
+#include <ranges>
 
 #include "base/text/json_writer.hpp"
 #include "costmodel/degrees/axes.hpp"
@@ -32,7 +33,8 @@ std::string host_name() {
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
 
-void write_pairs(JsonWriter& out, std::string_view name, const std::vector<std::pair<std::string, std::string>>& pairs) {
+template <class Pairs>
+void write_pairs(JsonWriter& out, std::string_view name, const Pairs& pairs) {
   out.object(name);
   for (const auto& [key, value] : pairs) out.field(key, value);
   out.end();
@@ -60,12 +62,6 @@ void write_plan(JsonWriter& out, const PlanFacts& plan, TimelineKind kind) {
   out.field("braided", plan.braided).field("overlaps_reductions", plan.overlaps_reductions).end();
 }
 
-void write_paths(JsonWriter& out, const ResultPlan& plan) {
-  out.object("paths");
-  for (const auto& [traffic, classes] : plan.paths) out.field(traffic, classes);
-  out.end();
-}
-
 void write_heading(JsonWriter& out, const std::string& heading) {
   out.list("heading");
   for (std::size_t at = 0; at < heading.size();) {
@@ -82,14 +78,12 @@ void write_metrics(JsonWriter& out, const Metrics& metrics, TimelineKind kind) {
     if (metric.is_in(metrics, kind)) write_metric(out, metric.name, metric.of_step(metrics));
   if (const std::string_view how = fits_how(metrics, kind); !how.empty()) out.field("fits_how", how);
   if (kind != TimelineKind::Measured && metrics.run && metrics.run->cost) out.field("currency", metrics.run->currency);
-  out.list("per_device", JsonLayout::Lines);
-  for (const DeviceMetrics& row : metrics.per_device) {
-    out.object().field("device", row.device).field("rank", row.rank);
+  out.objects("per_device", metrics.per_device, [&](const DeviceMetrics& row) {
+    out.field("device", row.device).field("rank", row.rank);
     for (const Metric& metric : metric_table())
       if (metric.per_device()) write_metric(out, metric.name, metric.of_device(row));
-    out.end();
-  }
-  out.end().end();
+  });
+  out.end();
 }
 
 std::vector<std::int32_t> copies_of(const Timeline& timeline, std::int32_t original) {
@@ -120,65 +114,49 @@ void write_memory(JsonWriter& out, const Timeline& timeline, bool with_curve) {
 
 void write_memory_hints(JsonWriter& out, const std::vector<MemoryHint>& hints) {
   if (hints.empty()) return;
-  out.list("memory_hints", JsonLayout::Lines);
-  for (const MemoryHint& hint : hints) {
-    out.object().field("setting", hint.setting);
+  out.objects("memory_hints", hints, [&](const MemoryHint& hint) {
+    out.field("setting", hint.setting);
     if (!hint.meaning.empty()) out.field("meaning", hint.meaning);
-    out.field("need_bytes", hint.need.base()).field("saved_bytes", hint.saved.base()).field("fits_how", hint.fits_how).end();
-  }
-  out.end();
+    out.field("need_bytes", hint.need.base()).field("saved_bytes", hint.saved.base()).field("fits_how", hint.fits_how);
+  });
 }
 
-void write_losses(JsonWriter& out, const Timeline& timeline) {
-  out.list("losses");
-  for (const MeasuredStep& step : timeline.steps) out.value(step.loss);
-  out.end();
-}
-
-void write_repetitions(JsonWriter& out, const Timeline& timeline) {
-  out.list("repetitions", JsonLayout::Lines);
-  for (const MeasuredStep& step : timeline.steps)
-    out.object().field("step_time_s", step.step_time.base()).field("loss", step.loss).end();
-  out.end();
+void write_steps(JsonWriter& out, const Timeline& timeline) {
+  if (timeline.kind == TimelineKind::Measured) out.field("losses", timeline.steps | std::views::transform(&MeasuredStep::loss));
+  out.objects("repetitions", timeline.steps,
+              [&](const MeasuredStep& step) { out.field("step_time_s", step.step_time.base()).field("loss", step.loss); });
 }
 
 void write_contention(JsonWriter& out, const Timeline& timeline) {
-  out.list("contention", JsonLayout::Lines);
-  for (const LinkContention& link : timeline.contention) {
-    out.object().field("resource", link.resource).field("busy_s", link.busy.base()).field("shared_s", link.shared.base());
-    out.field("lost_s", link.lost.base()).field("flows", link.flows).field("utilisation", link.utilisation).end();
-  }
-  out.end();
+  out.objects("contention", timeline.contention, [&](const LinkContention& link) {
+    out.field("resource", link.resource).field("busy_s", link.busy.base()).field("shared_s", link.shared.base());
+    out.field("lost_s", link.lost.base()).field("flows", link.flows).field("utilisation", link.utilisation);
+  });
 }
 
 // Took longer than on idle links. Less than a tick is rounding.
 bool was_slowed(const Span& span) { return to_ticks(span.end - span.start - span.alone) >= Ticks(1); }
 
 void write_timeline(JsonWriter& out, const Timeline& timeline) {
-  out.list("timeline", JsonLayout::Lines);
-  for (const Span& span : timeline.spans) {
-    out.object().field("device", span.device).field("lane", name_of(span.lane));
+  out.objects("timeline", timeline.spans, [&](const Span& span) {
+    out.field("device", span.device).field("lane", name_of(span.lane));
     out.field("action", span.label.empty() ? to_text(span.action) : span.label).field("microbatch", span.action.microbatch);
     out.field("stage", span.action.stage).field("start_s", span.start.base()).field("end_s", span.end.base());
     if (span.bytes != Bytes(0)) out.field("bytes", span.bytes.base());
     if (span.waiting > Duration(0)) out.field("waiting_s", span.waiting.base());
     if (span.alone > Duration(0) && was_slowed(span)) out.field("alone_s", span.alone.base());
-    out.end();
-  }
-  out.end();
+  });
 }
 
 void write_blame(JsonWriter& out, const std::vector<Blame>& all) {
   if (all.empty()) return;
-  out.list("blame", JsonLayout::Lines);
-  for (const Blame& blame : all) {
-    out.object().field(blame.device < 0 ? "link" : "device", blame.what);
+  out.objects("blame", all, [&](const Blame& blame) {
+    out.field(blame.device < 0 ? "link" : "device", blame.what);
     if (blame.device >= 0) out.field("index", blame.device);
     if (blame.rank >= 0) out.field("rank", blame.rank);
     out.field("rate", blame.share).field("step_time_s", blame.step.base()).field("lost_s", blame.lost.base());
-    out.field("of_step", blame.of_step()).end();
-  }
-  out.end();
+    out.field("of_step", blame.of_step());
+  });
 }
 
 std::string document(const Timeline& timeline, const Metrics& metrics, const ResultContext& context, const ResultPlan* plan,
@@ -194,11 +172,10 @@ std::string document(const Timeline& timeline, const Metrics& metrics, const Res
   write_memory_hints(out, context.memory_hints);
   if (timeline.kind != TimelineKind::Measured) write_evidence(out, metrics.evidence);
   if (timeline.kind == TimelineKind::Simulated) write_contention(out, timeline);
-  if (timeline.kind == TimelineKind::Measured) write_losses(out, timeline);
-  write_repetitions(out, timeline);
+  write_steps(out, timeline);
   if (plan) write_plan(out, plan->facts, timeline.kind);
   if (with_timeline) write_timeline(out, timeline);
-  if (plan) write_paths(out, *plan);
+  if (plan) write_pairs(out, "paths", plan->paths);
   if (plan && !plan->heading.empty()) write_heading(out, plan->heading);
   return out.end().finish() + "\n";
 }

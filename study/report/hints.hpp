@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "present/result/result_document.hpp"
+#include "present/result/read_result.hpp"
 #include "study/report/traffic.hpp"
 
 namespace panpipe::study {

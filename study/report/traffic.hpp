@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "present/result/result_document.hpp"
+#include "present/result/read_result.hpp"
 
 namespace panpipe::study {
 

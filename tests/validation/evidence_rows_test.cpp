@@ -103,8 +103,8 @@ TEST(EvidenceRows, GivenRowsAreEvidenceForTheOthersOfTheirSource) {
   };
   std::vector<RunPrediction> before = runs(), after = runs();
   const UncertaintyPrior& prior = shipped_evidence().prior;
-  judge(before, prior);
-  judge(after, prior, {before[0].row.id});
+  set_intervals(before, prior);
+  set_intervals(after, prior, {before[0].row.id});
   EXPECT_TRUE(after[0].given);
   EXPECT_EQ(after[0].error(), std::nullopt);
   EXPECT_EQ(after[0].inside(), std::nullopt);
@@ -123,9 +123,9 @@ TEST(EvidenceRows, GivenRowsAreEvidenceForTheOthersOfTheirSource) {
 TEST(EvidenceRows, AGivenRowThatIsNoneIsAFault) {
   std::vector<RunPrediction> runs = {compared("one", 1, 1)};
   const UncertaintyPrior& prior = shipped_evidence().prior;
-  EXPECT_EQ(test::diagnostic_of([&] { judge(runs, prior, {"nobody"}); }).message, "no row has the id 'nobody'");
+  EXPECT_EQ(test::diagnostic_of([&] { set_intervals(runs, prior, {"nobody"}); }).message, "no row has the id 'nobody'");
   runs.front().skipped = "not stated: layers";
-  EXPECT_EQ(test::diagnostic_of([&] { judge(runs, prior, {runs.front().row.id}); }).message,
+  EXPECT_EQ(test::diagnostic_of([&] { set_intervals(runs, prior, {runs.front().row.id}); }).message,
             "row '" + runs.front().row.id + "' is no evidence: not stated: layers");
 }
 

@@ -141,7 +141,7 @@ std::vector<RunPrediction> predict(const std::vector<RunRow>& rows, const Predic
   return runs;
 }
 
-void judge(std::vector<RunPrediction>& runs, const UncertaintyPrior& prior, const std::vector<std::string>& given) {
+void set_intervals(std::vector<RunPrediction>& runs, const UncertaintyPrior& prior, const std::vector<std::string>& given) {
   std::map<std::string, std::vector<ComparedStep>> evidence;  // by source
   for (const std::string& id : given) {
     const auto found = std::find_if(runs.begin(), runs.end(), [&](const RunPrediction& run) { return run.row.id == id; });

@@ -26,7 +26,7 @@ struct RunPrediction {
   StepTraits traits;
   double by_model_s = 0;  // what is predicted without given rows
   bool given = false;     // evidence for the other rows of its source: neither judged nor counted
-  // Of the interval that should hold 80 % of steps; 0: not stated. Set by judge().
+  // Of the interval that should hold 80 % of steps; 0: not stated. Set by set_intervals().
   double predicted_p10_s = 0, predicted_p90_s = 0;
 
   // True if the measured step lies in the interval; nullopt without a measured step or an interval.
@@ -63,6 +63,6 @@ std::vector<RunPrediction> predict(const std::vector<RunRow>& rows, const Predic
 
 // Sets the intervals by the prior. Rows with these ids are evidence for the others of their source, whose predictions they move.
 // Throws InputError for an id that no predicted and measured row has.
-void judge(std::vector<RunPrediction>& runs, const UncertaintyPrior& prior, const std::vector<std::string>& given = {});
+void set_intervals(std::vector<RunPrediction>& runs, const UncertaintyPrior& prior, const std::vector<std::string>& given = {});
 
 }  // namespace panpipe::validation

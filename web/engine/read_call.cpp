@@ -13,7 +13,7 @@
 #include "jobs/job_json.hpp"
 #include "jobs/trainer_jobs.hpp"
 #include "present/picture/timeline_picture.hpp"
-#include "present/result/result_document.hpp"
+#include "present/result/read_result.hpp"
 #include "schedule/schedule.hpp"
 #include "web/engine/call.hpp"
 
