@@ -70,6 +70,18 @@ class JsonWriter {
   JsonWriter& object(std::string_view name, JsonLayout layout = JsonLayout::OneLine) { return key(name).object(layout); }
   JsonWriter& list(std::string_view name, JsonLayout layout = JsonLayout::OneLine) { return key(name).list(layout); }
 
+  // A list of an object for each row, which `write` fills.
+  template <class Rows, class Write>
+  JsonWriter& objects(std::string_view name, const Rows& rows, const Write& write, JsonLayout layout = JsonLayout::Lines) {
+    list(name, layout);
+    for (const auto& row : rows) {
+      object();
+      write(row);
+      end();
+    }
+    return end();
+  }
+
   // The document, up to its last bracket. Everything must be closed.
   std::string finish();
 

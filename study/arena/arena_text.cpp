@@ -123,11 +123,7 @@ void write_cluster_times(JsonWriter& out, const Arena& arena, const Judged& judg
 void write_judged(JsonWriter& out, const Arena& arena, const Round& round, const Judged& judged) {
   out.object().field("schedule", arena.request.entrants[judged.entrant].name).field("legal", judged.legal());
   if (!judged.refused.empty()) out.field("refused", judged.refused);
-  if (!judged.faults.empty()) {
-    out.list("faults");
-    for (const std::string& fault : judged.faults) out.value(fault);
-    out.end();
-  }
+  if (!judged.faults.empty()) out.field("faults", judged.faults);
   if (judged.legal()) {
     out.field("stages_per_rank", judged.stages_per_rank).field("weights", judged.weights);
     if (judged.on_host) out.field("weights_on_host", true);
@@ -136,15 +132,13 @@ void write_judged(JsonWriter& out, const Arena& arena, const Round& round, const
     out.field("held", judged.held).field("held_least", judged.held_least);
     out.field("bound", judged.bound).field("bound_in_memory", judged.bound_in_memory).field("over_bound", judged.over_bound());
     out.field("on_front", on_front(round, judged));
-    out.list("transfers");
-    for (const Transfers& transfers : judged.transfers) {
-      out.object().field("receives", transfers.receives);
+    const auto write_transfers = [&](const Transfers& transfers) {
+      out.field("receives", transfers.receives);
       for (std::size_t i = 0; i < kTransferSemantics.size(); ++i)
-        out.field(std::string(name_of(kTransferSemantics[i])), transfers.finishes[i]);
+        out.field(name_of(kTransferSemantics[i]), transfers.finishes[i]);
       if (!transfers.deadlock.empty()) out.field("deadlock", transfers.deadlock);
-      out.end();
-    }
-    out.end();
+    };
+    out.objects("transfers", judged.transfers, write_transfers, JsonLayout::OneLine);
     write_cluster_times(out, arena, judged);
   }
   out.end();
@@ -195,9 +189,7 @@ std::string to_json(const Arena& arena) {
   JsonWriter out;
   out.object(JsonLayout::Lines).field("schema", "panpipe-arena/1");
   out.field("ranks", arena.request.ranks).field("microbatches", arena.request.microbatches);
-  out.list("clusters");
-  for (const std::string& cluster : arena.request.clusters) out.value(cluster);
-  out.end();
+  out.field("clusters", arena.request.clusters);
   if (!arena.request.left_out.empty()) out.field("left_out", arena.request.left_out);
   out.list("rounds", JsonLayout::Lines);
   for (const Round& round : arena.rounds) {

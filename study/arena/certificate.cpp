@@ -19,23 +19,19 @@ void write_rows(JsonWriter& out, const Schedule& schedule) {
   out.end();
 }
 
-void write_lists(JsonWriter& out, const char* name, const std::vector<std::vector<int>>& lists) {
-  out.list(name);
-  for (const std::vector<int>& list : lists) out.value(list);
-  out.end();
-}
-
 // Where forward and backward are cut apart, a path of forwards ends with the stage that begins the path of backwards.
 void write_chains(JsonWriter& out, const Schedule& schedule) {
   const SlotCounts slots = slot_counts(schedule);
-  if (!slots.any()) return write_lists(out, "chains", schedule.chains);
+  if (!slots.any()) {
+    out.field("chains", schedule.chains);
+    return;
+  }
   std::vector<std::vector<int>> forward, backward;
   for (const std::vector<int>& chain : schedule.chains) {
     forward.emplace_back(chain.begin(), chain.begin() + slots.forward + 1);
     backward.emplace_back(chain.begin() + slots.forward, chain.end());
   }
-  write_lists(out, "chains", forward);
-  write_lists(out, "backward_chains", backward);
+  out.field("chains", forward).field("backward_chains", backward);
 }
 
 // In units of an activation's forward.

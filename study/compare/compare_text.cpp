@@ -172,35 +172,25 @@ std::string to_json(const Comparison& comparison) {
   write_document(out, "a", *comparison.a);
   write_document(out, "b", *comparison.b);
   out.field("reference", comparison.reference_is_b ? "b" : "a").field("inside", comparison.inside).field("ok", comparison.ok());
-  out.list("metrics", JsonLayout::Lines);
-  for (const ComparedMetric& m : comparison.metrics) {
-    out.object()
-        .field("metric", m.name)
-        .field("a", m.a)
-        .field("b", m.b)
-        .field("difference", m.two_currencies ? std::nullopt : std::optional(m.difference));
-    out.field("relative", m.relative);
+  out.objects("metrics", comparison.metrics, [&](const ComparedMetric& m) {
+    out.field("metric", m.name).field("a", m.a).field("b", m.b);
+    out.field("difference", m.two_currencies ? std::nullopt : std::optional(m.difference)).field("relative", m.relative);
     out.field("tolerance", m.tolerance ? std::optional(m.tolerance->value) : std::nullopt);
-    out.field("tolerance_relative", m.tolerance && m.tolerance->relative).field("ok", m.ok).end();
-  }
-  out.end().list("actions", JsonLayout::Lines);
-  for (const ComparedClass& c : comparison.classes) {
-    out.object().field("lane", name_of(c.lane)).field("action", c.name).field("stage", c.stage);
-    out.field("count_a", c.count_a).field("count_b", c.count_b).field("mean_a_s", c.mean_a).field("mean_b_s", c.mean_b);
-    out.field("total_difference_s", c.total_difference).end();
-  }
-  out.end().list("worst", JsonLayout::Lines);
-  for (const ComparedAction& action : comparison.worst) {
-    out.object().field("action", action.action).field("device", action.device);
-    out.field("a_s", action.a).field("b_s", action.b).end();
-  }
-  out.end().list("idle", JsonLayout::Lines);
-  for (const ComparedWait& wait : comparison.waits) {
-    out.object().field("device", wait.device).field("waiting_for", wait.reason).field("peer", wait.peer);
-    out.field("a_s", wait.a).field("b_s", wait.b);
-    out.field("transit_a_s", wait.transit_a).field("transit_b_s", wait.transit_b).end();
-  }
-  return out.end().end().finish() + "\n";
+    out.field("tolerance_relative", m.tolerance && m.tolerance->relative).field("ok", m.ok);
+  });
+  out.objects("actions", comparison.classes, [&](const ComparedClass& c) {
+    out.field("lane", name_of(c.lane)).field("action", c.name).field("stage", c.stage).field("count_a", c.count_a);
+    out.field("count_b", c.count_b).field("mean_a_s", c.mean_a).field("mean_b_s", c.mean_b);
+    out.field("total_difference_s", c.total_difference);
+  });
+  out.objects("worst", comparison.worst, [&](const ComparedAction& a) {
+    out.field("action", a.action).field("device", a.device).field("a_s", a.a).field("b_s", a.b);
+  });
+  out.objects("idle", comparison.waits, [&](const ComparedWait& w) {
+    out.field("device", w.device).field("waiting_for", w.reason).field("peer", w.peer).field("a_s", w.a).field("b_s", w.b);
+    out.field("transit_a_s", w.transit_a).field("transit_b_s", w.transit_b);
+  });
+  return out.end().finish() + "\n";
 }
 
 }  // namespace panpipe::study

@@ -103,26 +103,21 @@ std::string to_json(const SizeRequest& request, const std::vector<TriedSize>& tr
   if (request.budget) out.field("budget", request.budget->amount).field("currency", request.budget->currency);
   out.field("feasible", best >= 0);
   if (best >= 0) out.field("best", tried[best].gpus);
-  out.list("sizes", JsonLayout::Lines);
-  for (const TriedSize& size : tried) {
-    out.object().field("nodes", size.nodes).field("gpus", size.gpus).field("verdict", verdict(request, size));
+  out.objects("sizes", tried, [&](const TriedSize& size) {
+    out.field("nodes", size.nodes).field("gpus", size.gpus).field("verdict", verdict(request, size));
     if (!size.has_plan()) {
-      out.field("reason", size.reason).end();
-      continue;
+      out.field("reason", size.reason);
+      return;
     }
     const RunCost& run = *size.run;
-    out.field("plan", size.plan)
-        .field("step_time_s", size.step_time_s)
-        .field("run_steps", run.steps)
-        .field("run_time_s", run.time_s);
-    out.field("unused_devices", size.idle).field("gpu_hours", run.gpu_hours);
+    out.field("plan", size.plan).field("step_time_s", size.step_time_s).field("run_steps", run.steps);
+    out.field("run_time_s", run.time_s).field("unused_devices", size.idle).field("gpu_hours", run.gpu_hours);
     if (run.goodput) out.field("goodput", *run.goodput);
     if (run.cost) out.field("cost", *run.cost).field("currency", run.currency);
     if (run.energy_kwh) out.field("energy_kwh", *run.energy_kwh);
     if (run.carbon_kg) out.field("carbon_kg", *run.carbon_kg);
-    out.end();
-  }
-  return out.end().end().finish() + "\n";
+  });
+  return out.end().finish() + "\n";
 }
 
 }  // namespace panpipe::study

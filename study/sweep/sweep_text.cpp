@@ -262,10 +262,9 @@ std::string to_json(const SweepGrid& grid, const std::vector<SweepCell>& cells, 
   out.object("context", kLines).field("version", grid.version).object("hashes", kLines);
   for (const auto& [file, hash] : inputs) out.field(file, hash);
   out.end().end().field("scenario", grid.scenario).field("engine", grid.engine).field("plan_each", or_null(grid.method));
-  out.field("set", grid.sets).list("axes", kLines);
-  for (const SweepAxis& axis : grid.axes)
-    out.object().field("key", axis.key).field("values", axis.values).field("given", is_given(axis.key)).end();
-  out.end();
+  out.field("set", grid.sets).objects("axes", grid.axes, [&](const SweepAxis& axis) {
+    out.field("key", axis.key).field("values", axis.values).field("given", is_given(axis.key));
+  });
   if (!shard.empty()) out.field("shard", shard);
   out.field("size", grid.size()).list("cells", kLines);
   const std::vector<bool> on_front = marks(grid, cells), best = best_cells(grid, cells);

@@ -208,23 +208,23 @@ std::string products_table(const std::vector<ProductPrediction>& products, std::
 
 std::string products_json(const std::vector<ProductPrediction>& products) {
   JsonWriter out;
-  out.object(JsonLayout::Lines).field("schema", "panpipe/products/1").list("groups", JsonLayout::Lines);
-  for (const auto& [key, members] : product_groups(products)) {
-    const ProductErrors errors = errors_of(members);
-    out.object().field("gpu", std::get<0>(key)).field("precision", std::get<1>(key)).field("source", std::get<2>(key));
+  out.object(JsonLayout::Lines).field("schema", "panpipe/products/1");
+  out.objects("groups", product_groups(products), [&](const auto& group) {
+    const ProductErrors errors = errors_of(group.second);
+    const auto& [gpu, precision, source] = group.first;
+    out.field("gpu", gpu).field("precision", precision).field("source", source);
     out.field("products", errors.rows).field("mean_absolute_error", errors.mean).field("median_absolute_error", errors.median);
-    out.field("worst", errors.signed_worst).field("bias", errors.bias).field("used", errors.used).end();
-  }
-  out.end().list("rows", JsonLayout::Lines);
-  for (const ProductPrediction& product : products) {
+    out.field("worst", errors.signed_worst).field("bias", errors.bias).field("used", errors.used);
+  });
+  out.objects("rows", products, [&](const ProductPrediction& product) {
     const ProductRow& row = product.row;
-    out.object().field("gpu", row.gpu).field("precision", row.precision).field("source", row.source).field("batch", row.batch);
+    out.field("gpu", row.gpu).field("precision", row.precision).field("source", row.source).field("batch", row.batch);
     out.field("m", row.m).field("n", row.n).field("k", row.k).field("measured_tflops", row.tflops);
     out.field("predicted_tflops", product.skipped.empty() ? std::optional(product.tflops) : std::nullopt);
     out.field("relative_error", product.error()).field("used", row.used);
-    out.field("skipped", product.skipped.empty() ? std::optional<std::string>() : std::optional(product.skipped)).end();
-  }
-  return out.end().end().finish();
+    out.field("skipped", product.skipped.empty() ? std::optional<std::string>() : std::optional(product.skipped));
+  });
+  return out.end().finish();
 }
 
 }  // namespace panpipe::validation

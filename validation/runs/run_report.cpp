@@ -71,7 +71,7 @@ void write_sensitivity(JsonWriter& out, const Sensitivity& sensitivity) {
 void write_row(JsonWriter& out, const RunPrediction& run) {
   const RunRow& r = run.row;
   const auto predicted = [&](double value) { return run.predicted() ? std::optional(value) : std::nullopt; };
-  out.object().field("id", r.id).field("source", r.source).field("framework", r.framework).field("gpu", r.gpu);
+  out.field("id", r.id).field("source", r.source).field("framework", r.framework).field("gpu", r.gpu);
   out.field("parallelism", parallelism_of(r)).field("measured_s", r.step_s);
   out.field("predicted_s", predicted(run.predicted_s)).field("relative_error", run.error());
   const auto quantile = [](double seconds) { return seconds > 0 ? std::optional(seconds) : std::nullopt; };
@@ -90,28 +90,18 @@ void write_row(JsonWriter& out, const RunPrediction& run) {
   } else {
     out.field("skipped", run.skipped).field("terms", nullptr).field("sensitivity", nullptr);
   }
-  out.end();
-}
-
-void write_verdicts(JsonWriter& out, const char* name, const std::vector<Verdict>& verdicts) {
-  out.list(name, JsonLayout::Lines);
-  for (const Verdict& v : verdicts) {
-    out.object().field("of", v.of).field("given", v.given).field("how", v.given > 0 ? name_of(v.how) : "");
-    out.field("sources", v.sources).field("steps", v.steps).field("error", v.error).field("bias", v.bias);
-    out.field("inside_50", v.inside_50).field("inside_80", v.inside_80).field("inside_95", v.inside_95);
-    out.field("half_width", v.half_width).field("log_score", v.log_score).end();
-  }
-  out.end();
 }
 
 void write_judgement(JsonWriter& out, const Judgement& judgement) {
-  out.object("judgement", JsonLayout::Lines);
-  write_verdicts(out, "all", judgement.all);
-  write_verdicts(out, "classes", judgement.classes);
-  write_verdicts(out, "first_sight", judgement.first_sight);
-  write_verdicts(out, "given", judgement.given);
-  write_verdicts(out, "sources", judgement.sources);
-  out.end();
+  const auto write = [&](const Verdict& v) {
+    out.field("of", v.of).field("given", v.given).field("how", v.given > 0 ? name_of(v.how) : "");
+    out.field("sources", v.sources).field("steps", v.steps).field("error", v.error).field("bias", v.bias);
+    out.field("inside_50", v.inside_50).field("inside_80", v.inside_80).field("inside_95", v.inside_95);
+    out.field("half_width", v.half_width).field("log_score", v.log_score);
+  };
+  out.object("judgement", JsonLayout::Lines).objects("all", judgement.all, write).objects("classes", judgement.classes, write);
+  out.objects("first_sight", judgement.first_sight, write).objects("given", judgement.given, write);
+  out.objects("sources", judgement.sources, write).end();
 }
 
 double known(bool is_known, double value) { return is_known ? value : std::nan(""); }
@@ -290,9 +280,8 @@ std::string to_table(const RunReport& report, std::size_t most) {
 
 std::string to_json(const RunReport& report) {
   JsonWriter out;
-  out.object(JsonLayout::Lines).field("schema", "panpipe-validation/1").list("rows", JsonLayout::Lines);
-  for (const RunPrediction& run : report.runs) write_row(out, run);
-  out.end();
+  out.object(JsonLayout::Lines).field("schema", "panpipe-validation/1");
+  out.objects("rows", report.runs, [&](const RunPrediction& run) { write_row(out, run); });
   write_summary(out, "summary", report.summary);
   out.object("groups", JsonLayout::Lines);
   for (const auto& [kind, names] : report.groups) {
@@ -302,10 +291,10 @@ std::string to_json(const RunReport& report) {
   }
   out.end();
   if (report.judgement) write_judgement(out, *report.judgement);
-  out.list("tolerances");
-  for (const ToleranceCheck& check : report.checks)
-    out.object().field("tolerance", check.tolerance.text).field("value", check.value).field("ok", check.ok).end();
-  return out.end().end().finish() + "\n";
+  const auto write_check = [&](const ToleranceCheck& check) {
+    out.field("tolerance", check.tolerance.text).field("value", check.value).field("ok", check.ok);
+  };
+  return out.objects("tolerances", report.checks, write_check, JsonLayout::OneLine).end().finish() + "\n";
 }
 
 }  // namespace panpipe::validation
