@@ -5,9 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
-#include <random>
 
 #include "base/error.hpp"
 #include "costmodel/timeline/metric_table.hpp"
@@ -162,38 +160,6 @@ TEST(Compare, CopiesThatAPredictionFoldsAreNoOtherPlan) {
   EXPECT_EQ(compare(measured, predicted, {}).classes.size(), 3u);
 }
 
-// Whose copy a device is stands in the document.
-TEST(ResultDocument, SaysWhoseCopyADeviceIs) {
-  Timeline timeline;
-  for (int d = 0; d < 4; ++d) {
-    DeviceTimeline device;
-    device.device = d;
-    device.rank = d % 2;  // devices 2 and 3 are replicas of 0 and 1
-    device.same_as = d < 2 ? -1 : d - 2;
-    device.peak = gib(device.rank + 1);
-    timeline.devices.push_back(device);
-  }
-  Span span;
-  span.lane = Lane::Compute;
-  span.action = {ActionKind::F, GroupKind::None, 1, -1, 0, 0};
-  for (int d = 0; d < 2; ++d) {
-    span.device = span.action.stage = d;
-    span.end = seconds(d + 1);  // rank 1 computes twice as long
-    timeline.spans.push_back(span);
-  }
-  timeline.step_time = seconds(2);
-  const Metrics figures = metrics(timeline);
-  const json document = json::parse(present::to_result_json(timeline, figures, {}, true));
-  const present::ResultDocument again = read(document);
-  ASSERT_EQ(again.timeline.devices.size(), 4u);
-  for (int d = 0; d < 4; ++d) EXPECT_EQ(again.timeline.devices[d].same_as, d < 2 ? -1 : d - 2);
-  const Metrics read_back = metrics(again.timeline);
-  for (std::size_t d = 0; d < 4; ++d) {
-    EXPECT_EQ(read_back.per_device[d].compute_s, figures.per_device[d].compute_s) << d;
-    EXPECT_EQ(read_back.per_device[d].compute_s, d % 2 + 1.0) << d;
-  }
-}
-
 // One device with two folded replicas against a pipeline of three: the sizes are those of the plans, not of what both drew.
 TEST(Compare, ReportsHowLargeDifferentPlansAre) {
   json replicas = result("estimated", 1, 1), pipeline = result("estimated", 1, 1);
@@ -209,78 +175,6 @@ TEST(Compare, ReportsHowLargeDifferentPlansAre) {
       message_of([&] { compare(read(replicas), read(pipeline), {}); }),
       "these results are of different plans: A has 3 devices, 1 stages, 1 microbatches, 2 passes; B has 3 devices, 3 stages, "
       "1 microbatches, 5 passes; only B has 1F0 on device 1. Metrics alone can be compared");
-}
-
-// Two devices, so many microbatches that a look at every span for every gap would not come to an end: each gap has its cause.
-// Device 0: F of 1 s from 2 k on, its gradient of 0.5 s from 2 k + 1.5. Device 1: B of 0.5 s from 2 k + 1.
-TEST(Waits, OfManyMicrobatches) {
-  constexpr int kMicrobatches = 100'000;
-  Timeline timeline;
-  const auto add = [&](int device, Lane lane, ActionKind kind, int stage, int microbatch, double start, double end) {
-    Span span;
-    span.device = device;
-    span.lane = lane;
-    span.action.kind = kind;
-    span.action.stage = stage;
-    span.action.microbatch = microbatch;
-    span.start = seconds(start);
-    span.end = seconds(end);
-    timeline.spans.push_back(span);
-  };
-  for (const int device : {0, 1})
-    for (const Lane lane : {Lane::Compute, Lane::Send, Lane::Receive, Lane::Data})
-      for (int k = 0; k < kMicrobatches; ++k) {
-        const double at = 2 * k;
-        if (lane == Lane::Compute && device == 0) add(0, lane, ActionKind::F, 0, k, at, at + 1);
-        if (lane == Lane::Compute && device == 1) add(1, lane, ActionKind::B, 1, k, at + 1, at + 1.5);
-        if (lane == Lane::Send && device == 0) add(0, lane, ActionKind::SendB, 2, k, at + 0.75, at + 1);
-        if (lane == Lane::Receive && device == 1) add(1, lane, ActionKind::RecvB, 1, k, at + 0.75, at + 1);
-        if (lane == Lane::Data && device == 0) add(0, lane, ActionKind::ReduceGrad, 0, k, at + 1.5, at + 1.75);
-      }
-  timeline.step_time = seconds(2 * kMicrobatches);
-  const auto waits = waits_of(timeline);
-  const Wait gradients = waits.at({1, "gradients of stage 2", 0}), sums = waits.at({0, "sums over replicas", -1});
-  EXPECT_DOUBLE_EQ(gradients.idle, 1.5 * kMicrobatches - 0.5);
-  EXPECT_DOUBLE_EQ(gradients.transit, 0.25 * kMicrobatches);
-  EXPECT_DOUBLE_EQ(sums.idle, 0.25 * kMicrobatches);
-  EXPECT_DOUBLE_EQ(waits.at({0, "its own host", -1}).idle, 0.75 * (kMicrobatches - 1));
-}
-
-// The nearest of all, as a look at every pair finds it.
-TEST(Messages, SendersAreTheNearestInTime) {
-  std::mt19937 random(7);
-  const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
-  for (int round = 0; round < 50; ++round) {
-    Timeline timeline;
-    for (int i = 0; i < 120; ++i) {
-      Span span;
-      span.device = below(3);
-      const bool send = below(2) == 0;
-      span.lane = send ? Lane::Send : Lane::Receive;
-      span.action.kind =
-          below(2) == 0 ? (send ? ActionKind::SendF : ActionKind::RecvF) : (send ? ActionKind::SendB : ActionKind::RecvB);
-      span.action.microbatch = below(2);
-      span.bytes = Bytes(64 * below(2));
-      span.start = seconds(below(12));  // whole numbers: ties come up
-      span.end = span.start + seconds(below(4));
-      timeline.spans.push_back(span);
-    }
-    const Messages messages(timeline);
-    const auto forward = [](const Span& s) { return s.action.kind == ActionKind::SendF || s.action.kind == ActionKind::RecvF; };
-    for (const Span& receive : timeline.spans) {
-      if (receive.lane != Lane::Receive) continue;
-      const Span* expected = nullptr;
-      const auto distance = [&](const Span& s) {
-        return std::abs((s.end - receive.end).base()) + std::abs((s.start - receive.start).base());
-      };
-      for (const Span& send : timeline.spans)
-        if (send.lane == Lane::Send && send.device != receive.device && forward(send) == forward(receive) &&
-            send.action.microbatch == receive.action.microbatch && send.bytes == receive.bytes &&
-            (!expected || distance(send) < distance(*expected)))
-          expected = &send;
-      ASSERT_EQ(messages.sender_of(receive), expected);
-    }
-  }
 }
 
 TEST(Compare, IdleTimeHasACause) {
@@ -323,121 +217,6 @@ TEST(Compare, WhatWasReadIsWhatWasWritten) {
   EXPECT_EQ(document.timeline.devices[0].memory[1].allocated, Bytes(1000));
   // The metrics of the timeline are those of any timeline: device 0 computes 5 of 12 s.
   EXPECT_DOUBLE_EQ(metrics(document.timeline).per_device[0].bubble_step, 1 - 5.0 / 12);
-}
-
-// Figures that all differ, so that none can stand in another's place.
-Metrics distinct_figures() {
-  Metrics figures;
-  figures.step_time_s = 1.25;
-  figures.compute_s = 0.75;
-  figures.exposed_communication_s = 0.1;
-  figures.bubble_step = 0.2;
-  figures.bubble_span = 0.3;
-  figures.peak_memory_bytes = 1001;
-  figures.memory_limit_bytes = 2002;
-  figures.memory_share = 0.5;
-  figures.fits = false;
-  figures.model_flops = 3e12;
-  figures.mfu = 0.4;
-  figures.samples_per_s = 12.8;
-  figures.step_time_p10_s = 1.0625;
-  figures.step_time_p50_s = 1.3125;
-  figures.step_time_p90_s = 1.4375;
-  figures.contention_s = 0.0625;
-  figures.step_time_min_s = 1.125;
-  figures.step_time_max_s = 1.5;
-  RlStep& rl = figures.rl.emplace();
-  rl.period_s = 61.5;
-  rl.rollout_s = 40.5;
-  rl.idle_rollout = 0.125;
-  rl.idle_training = 0.0625;
-  RunCost& run = figures.run.emplace();
-  run.steps = 1003;
-  run.time_s = 1e6;
-  run.gpu_hours = 17.5;
-  run.goodput = 0.875;
-  run.checkpoint_s = 12.5;
-  run.checkpoint_interval_s = 1800.5;
-  run.mtbf_s = 7e5;
-  run.time_p10_s = 9e5;
-  run.time_p90_s = 2e6;
-  run.cost = 99.5;
-  figures.period_s = 1.2;
-  figures.first_step_s = 2.2;
-  figures.staleness = 1;
-  run.cost_p10 = 89.5;
-  run.cost_p90 = 199.5;
-  run.currency = "EUR";
-  run.energy_kwh = 1234.5;
-  run.carbon_kg = 77.5;
-  figures.per_device = {{0, 0, 1.25, 0.7, 0.15, 0.25, 0.35, 1001, 2002, false},
-                        {1, 1, 1.2, 0.8, 0.05, 0.15, 0.31, 900, 2003, true}};
-  return figures;
-}
-
-// The table of metrics is the one list: what it gives a document is what a reader gets back, to the last bit, and no more.
-TEST(ResultDocument, EveryMetricIsReadBackAsItWasWritten) {
-  const Metrics figures = distinct_figures();
-  Timeline timeline;
-  timeline.devices.resize(2);
-  timeline.devices[1].device = timeline.devices[1].rank = 1;
-  for (const TimelineKind kind : {TimelineKind::Estimated, TimelineKind::Simulated, TimelineKind::Measured}) {
-    SCOPED_TRACE(name_of(kind));
-    timeline.kind = kind;
-    const present::ResultDocument again = present::parse_result(present::to_result_json(timeline, figures, {}, false), "a.json");
-    std::vector<std::pair<std::string, double>> expected;
-    for (const Metric& metric : metric_table())
-      if (metric.is_in_result_of(kind)) expected.emplace_back(metric.name, metric.of_step(figures));
-    EXPECT_EQ(again.metrics, expected);
-    EXPECT_EQ(again.metrics.size(), kind == TimelineKind::Estimated ? 38U : kind == TimelineKind::Simulated ? 39U : 20U);
-    EXPECT_EQ(again.currency, kind == TimelineKind::Measured ? "" : "EUR");
-    ASSERT_EQ(again.per_device.size(), 2U);
-    for (std::size_t d = 0; d < 2; ++d) {
-      EXPECT_EQ(again.per_device[d].device, figures.per_device[d].device);
-      EXPECT_EQ(again.per_device[d].rank, figures.per_device[d].rank);
-      for (const Metric& metric : metric_table()) {
-        if (!metric.per_device()) continue;
-        EXPECT_EQ(metric.of_device(again.per_device[d]), metric.of_device(figures.per_device[d])) << metric.name;
-      }
-    }
-  }
-}
-
-// Without a run there is none of its figures, and of a run those alone that are known.
-TEST(ResultDocument, FiguresOfARunAreThereWhereTheyAreKnown) {
-  Metrics figures = distinct_figures();
-  Timeline timeline;
-  const auto names = [&] {
-    std::vector<std::string> of_run;
-    for (const auto& [name, value] :
-         present::parse_result(present::to_result_json(timeline, figures, {}, false), "a.json").metrics)
-      if (find_metric(name)->in == MetricIn::Runs) of_run.push_back(name);
-    return of_run;
-  };
-  figures.per_device.clear();
-  figures.rl.reset();
-  figures.run.emplace();
-  EXPECT_EQ(names(), (std::vector<std::string>{"run_steps", "run_time_s", "gpu_hours"}));
-  figures.run->energy_kwh = 2;
-  EXPECT_EQ(names(), (std::vector<std::string>{"run_steps", "run_time_s", "gpu_hours", "energy_kwh"}));
-  figures.run.reset();
-  EXPECT_EQ(names(), std::vector<std::string>());
-}
-
-// A figure that is added to a struct and not to the table would be in no document.
-TEST(MetricTable, EveryMemberHasARow) {
-  const std::vector<Metric>& table = metric_table();
-  const auto rows = [&](auto&& counted) { return static_cast<std::size_t>(std::count_if(table.begin(), table.end(), counted)); };
-  const auto kept = [](const Metric& metric) {
-    return metric.name != "step_time_spread" && metric.in != MetricIn::Runs;  // follows from three others; of the run below
-  };
-  EXPECT_EQ(rows(kept), (sizeof(Metrics) - sizeof(Metrics::per_device) - sizeof(Metrics::evidence) - sizeof(Metrics::run) -
-                         sizeof(Metrics::rl)) /
-                            sizeof(double));
-  EXPECT_EQ(rows([](const Metric& metric) { return metric.per_device(); }),
-            (sizeof(DeviceMetrics) - 2 * sizeof(std::int32_t)) / sizeof(double));
-  for (const Metric& metric : table) EXPECT_EQ(find_metric(metric.name), &metric) << metric.name;  // a name is there once
-  EXPECT_EQ(find_metric("step_time"), nullptr);
 }
 
 // A value of another type is a fault with its place.
