@@ -15,12 +15,9 @@ namespace panpipe::exec {
 
 std::vector<std::pair<int, int>> ways_of(const Plan& plan, const StageLayout& layout, int rank) {
   const MeshPlace mine = place_of(plan, rank);
-  const auto rank_of = [&](int stage) {
-    return world_rank(plan, {plan.schedule.stage_to_rank[stage], mine.replica, mine.shard});
-  };
   std::set<std::pair<int, int>> ways;
   for (const Message& message : layout.messages) {
-    const int from = rank_of(message.from), to = rank_of(message.to);
+    const int from = rank_of_stage(plan, message.from, mine), to = rank_of_stage(plan, message.to, mine);
     if (from == to || (from != rank && to != rank)) continue;
     ways.emplace(from, to);
     if (std::find(message.gradient.begin(), message.gradient.end(), true) != message.gradient.end()) ways.emplace(to, from);

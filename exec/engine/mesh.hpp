@@ -22,6 +22,11 @@ inline int world_rank(const Plan& plan, const MeshPlace& place) {
   return (place.position * plan.replicas() + place.replica) * plan.tensor + place.shard;
 }
 
+// Where a stage runs, of the replica and the shard of `place`.
+inline int rank_of_stage(const Plan& plan, int stage, const MeshPlace& place) {
+  return world_rank(plan, {plan.schedule.stage_to_rank[static_cast<std::size_t>(stage)], place.replica, place.shard});
+}
+
 // Ascending.
 inline std::vector<int> stages_of(const Plan& plan, int position) {
   std::vector<int> stages;

@@ -54,61 +54,38 @@ struct Cover {
   }
 };
 
-class ChainLayout {
- public:
-  ChainLayout(const OperatorGraph& graph, StageLayout& layout)
-      : graph_(graph), layout_(layout), data_(layout.stages.size()), kept_(data_), outputs_(data_) {}
-
-  void add_operands(const Cover& cover) {
-    for (std::size_t index = 0; index < graph_.operators.size(); ++index) {
-      const int here = cover.of_operator[index];
-      if (here < 0) continue;
-      for_each_operand(graph_.operators[index], [&](int tensor) {
-        const Tensor& value = graph_.tensors[tensor];
-        if (value.role == TensorRole::Input) {
-          data_[here].insert(tensor);
-        } else if (value.role != TensorRole::Activation) {
-          kept_[here].insert(tensor);
-        }
-      });
-    }
+void add_operands(const OperatorGraph& graph, const Cover& cover, StageLayout& layout) {
+  for (std::size_t index = 0; index < graph.operators.size(); ++index) {
+    if (cover.of_operator[index] < 0) continue;
+    StageRange& stage = layout.stages[cover.of_operator[index]];
+    for_each_operand(graph.operators[index], [&](int tensor) {
+      const TensorRole role = graph.tensors[tensor].role;
+      if (role != TensorRole::Activation) (role == TensorRole::Input ? stage.data : stage.parameters).push_back(tensor);
+    });
   }
+}
 
-  void add_messages(const std::vector<Crossing>& crossings, bool forth, bool back) {
-    const auto first_message = layout_.messages.size();
-    for (const Crossing& crossing : crossings) {
-      outputs_[crossing.from].insert(crossing.tensor);
-      if (layout_.messages.size() == first_message || layout_.messages.back().from != crossing.from ||
-          layout_.messages.back().to != crossing.to) {
-        layout_.stages[crossing.from].outgoing.push_back(static_cast<int>(layout_.messages.size()));
-        layout_.stages[crossing.to].incoming.push_back(static_cast<int>(layout_.messages.size()));
-        layout_.messages.push_back({crossing.from, crossing.to, {}, {}, forth, back});
-      }
-      Message& message = layout_.messages.back();
-      message.tensors.push_back(crossing.tensor);
-      message.gradient.push_back(back && crossing.gradient);
-      layout_.most_tensors = std::max(layout_.most_tensors, static_cast<int>(message.tensors.size()));
+void add_messages(const std::vector<Crossing>& crossings, bool forth, bool back, StageLayout& layout) {
+  const auto first_message = layout.messages.size();
+  for (const Crossing& crossing : crossings) {
+    layout.stages[crossing.from].outputs.push_back(crossing.tensor);
+    if (layout.messages.size() == first_message || layout.messages.back().from != crossing.from ||
+        layout.messages.back().to != crossing.to) {
+      layout.stages[crossing.from].outgoing.push_back(static_cast<int>(layout.messages.size()));
+      layout.stages[crossing.to].incoming.push_back(static_cast<int>(layout.messages.size()));
+      layout.messages.push_back({crossing.from, crossing.to, {}, {}, forth, back});
     }
+    Message& message = layout.messages.back();
+    message.tensors.push_back(crossing.tensor);
+    message.gradient.push_back(back && crossing.gradient);
+    layout.most_tensors = std::max(layout.most_tensors, static_cast<int>(message.tensors.size()));
   }
+}
 
-  void add_output(int stage, int tensor) { outputs_[stage].insert(tensor); }
-
-  void finish(const std::vector<int>& stages) {
-    for (const int number : stages) {
-      const auto s = static_cast<std::size_t>(number);
-      StageRange& stage = layout_.stages[s];
-      stage.data.assign(data_[s].begin(), data_[s].end());
-      stage.parameters.assign(kept_[s].begin(), kept_[s].end());
-      stage.outputs.assign(outputs_[s].begin(), outputs_[s].end());
-      if (stage.has_loss && !outputs_[s].count(graph_.loss)) stage.outputs.push_back(graph_.loss);
-    }
-  }
-
- private:
-  const OperatorGraph& graph_;
-  StageLayout& layout_;
-  std::vector<std::set<int>> data_, kept_, outputs_;
-};
+void sort_once_each(std::vector<int>& numbers) {
+  std::sort(numbers.begin(), numbers.end());
+  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+}
 
 // What the forward hands to stages that run backwards alone: from where the forward makes it to where the backward reads it.
 std::vector<Crossing> handed_back(const std::vector<UnitEdge>& edges, const Cover& forward, const Cover& backward,
@@ -137,24 +114,28 @@ void lay_out_chain(const OperatorGraph& graph, const std::vector<UnitEdge>& edge
   }
   const bool apart = forward != backward;
   const Cover cover(graph, layout, forward);
-  ChainLayout made(graph, layout);
-  made.add_operands(cover);
-  made.add_messages(crossings(edges, cover.of_unit), true, !apart);
+  add_operands(graph, cover, layout);
+  add_messages(crossings(edges, cover.of_unit), true, !apart, layout);
   if (apart) {
     const Cover back(graph, layout, backward);
-    made.add_operands(back);
-    made.add_messages(handed_back(edges, cover, back, layout), true, false);
+    add_operands(graph, back, layout);
+    add_messages(handed_back(edges, cover, back, layout), true, false, layout);
     std::vector<Crossing> gradients = crossings(edges, back.of_unit);
     std::erase_if(gradients, [](const Crossing& crossing) { return !crossing.gradient; });
-    made.add_messages(gradients, false, true);
+    add_messages(gradients, false, true, layout);
   }
   const int loss_stage = cover.of_operator[graph.tensors[graph.loss].producer];
   if (loss_stage >= 0)
     layout.stages[loss_stage].has_loss = true;
   else
-    made.add_output(chain.back(), vocabulary_tensors(graph).hidden);
+    layout.stages[chain.back()].outputs.push_back(vocabulary_tensors(graph).hidden);
   if (number == 0) layout.loss_stage = loss_stage < 0 ? chain.back() : loss_stage;
-  made.finish(chain);
+  for (const int s : chain) {
+    StageRange& stage = layout.stages[s];
+    for (std::vector<int>* list : {&stage.data, &stage.parameters, &stage.outputs}) sort_once_each(*list);
+    if (stage.has_loss && !std::binary_search(stage.outputs.begin(), stage.outputs.end(), graph.loss))
+      stage.outputs.push_back(graph.loss);
+  }
 }
 
 }  // namespace

@@ -41,13 +41,9 @@ const Tensor& StageMessages::tensor_of(const Message& message, std::size_t numbe
   return graph->tensors[static_cast<std::size_t>(message.tensors[number])];
 }
 
-int StageMessages::rank_of_stage(int stage) const {
-  return world_rank(plan_, {plan_.schedule.stage_to_rank[stage], place_.replica, place_.shard});
-}
-
 void StageMessages::post_message(int index, int slice, bool backward) {
   const Message& message = this->message(index);
-  const int other = rank_of_stage(backward ? message.to : message.from);
+  const int other = rank_of_stage(plan_, backward ? message.to : message.from, place_);
   if (other == transport_.rank()) return;
   auto& posted = posted_[{index, {slice, backward}}];
   if (!posted.empty()) return;
@@ -78,7 +74,7 @@ void StageMessages::post(const Action& action) {
 
 std::vector<at::Tensor> StageMessages::receive(int index, const Action& of, bool backward) {
   const Message& message = this->message(index);
-  const int stage = backward ? message.to : message.from, other = rank_of_stage(stage);
+  const int stage = backward ? message.to : message.from, other = rank_of_stage(plan_, stage, place_);
   const int slice = layout_.slice_index(of);
   const Action shown = layout_.in_own_step(of);
   const MessageKey key{index, {slice, backward}};
@@ -110,7 +106,7 @@ std::vector<at::Tensor> StageMessages::receive(int index, const Action& of, bool
 void StageMessages::send(int index, const Action& of, bool backward, const std::vector<at::Tensor>& values) {
   const int slice = layout_.slice_index(of);
   const Message& message = this->message(index);
-  const int other = rank_of_stage(backward ? message.from : message.to);
+  const int other = rank_of_stage(plan_, backward ? message.from : message.to, place_);
   if (other == transport_.rank()) {
     local_[{index, {slice, backward}}] = values;
     return;
@@ -142,7 +138,7 @@ void StageMessages::note_transfer(int index, const Action& of, bool backward, bo
       .stage = sends ? producer : consumer,
       .microbatch = layout_.in_own_step(of).microbatch};
   Span span = span_on(transport_.rank(), sends ? Lane::Send : Lane::Receive, action, bytes);
-  span.peer = rank_of_stage(sends ? consumer : producer);
+  span.peer = rank_of_stage(plan_, sends ? consumer : producer, place_);
   span.flow_id = static_cast<std::int32_t>(layout_.tag(index, 0, layout_.slice_index(of), backward));
   spans_.note(std::move(span), std::move(start), std::move(ends));
 }

@@ -52,7 +52,6 @@ class StageMessages {
 
   const Message& message(int index) const { return layout_.messages[index]; }
   std::vector<int> read_by(const Action& pass, bool backward) const;
-  int rank_of_stage(int stage) const;
   const Tensor& tensor_of(const Message& message, std::size_t number, int slice) const;
   void post_message(int index, int slice, bool backward);
   std::vector<at::Tensor> receive(int index, const Action& of, bool backward);

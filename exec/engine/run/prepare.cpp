@@ -24,21 +24,6 @@
 namespace panpipe::exec {
 namespace {
 
-// The graph of one slice, if the schedule cuts sequences.
-std::optional<SliceGraph> sliced(const Experiment& experiment, const Schedule& schedule) {
-  if (schedule.splits == 1) return std::nullopt;
-  return at_key(experiment.scenario, "schedule", [&] {
-    check_slice_order(schedule);
-    return slice_graph(experiment.scenario.workload, experiment.workload.shape, *experiment.workload.graph, schedule.splits);
-  });
-}
-
-Workload of_whole_sequences(const Scenario& scenario) {
-  Degrees degrees = scenario.degrees;
-  degrees.context = 1;
-  return make_workload(scenario, degrees);
-}
-
 // Refuses formats that predictions support and the executor does not.
 void check_formats(const Scenario& scenario) {
   if (has_narrow_products(scenario.precision))
@@ -150,10 +135,15 @@ PreparedRun::PreparedRun(RunRequest asked)
   check_ways(scenario, plan, *experiment.workload.graph);
   (void)microbatch_lengths(experiment, plan);  // or throws
   if (plan.context > 1) {
-    whole = of_whole_sequences(scenario);
+    Degrees degrees = scenario.degrees;
+    degrees.context = 1;
+    whole = make_workload(scenario, degrees);
     slices = at_key(scenario, "parallel.context", [&] { return context_graph(*experiment.workload.graph, *whole->graph); });
-  } else {
-    slices = sliced(experiment, plan.schedule);
+  } else if (plan.schedule.splits > 1) {
+    slices = at_key(scenario, "schedule", [&] {
+      check_slice_order(plan.schedule);
+      return slice_graph(scenario.workload, experiment.workload.shape, *experiment.workload.graph, plan.schedule.splits);
+    });
   }
   layout = make_stage_layout(graph(), plan, slices ? slices->cut : std::vector<int>{});
   if (plan.schedule.vocabulary_barriers > 0)
