@@ -23,16 +23,15 @@
 namespace panpipe::exec {
 
 std::map<int, std::vector<int>> holders_of(const OperatorGraph& graph, const StageLayout& layout, const Plan& plan) {
-  std::map<int, std::set<int>> found;
-  for (std::size_t s = 0; s < layout.stages.size(); ++s)
-    for (const int tensor : layout.stages[s].parameters) {
-      const int root = root_of(graph, tensor);
-      const Tensor& parameter = graph.tensors[root];
-      if (parameter.role == TensorRole::Parameter && parameter.requires_gradient)
-        found[root].insert(plan.schedule.stage_to_rank[s]);
-    }
   std::map<int, std::vector<int>> holders;
-  for (const auto& [root, positions] : found) holders[root].assign(positions.begin(), positions.end());
+  for (int position = 0; position < plan.pipeline; ++position)
+    for (const int stage : stages_of(plan, position))
+      for (const int tensor : layout.stages[stage].parameters) {
+        const int root = root_of(graph, tensor);
+        const Tensor& parameter = graph.tensors[root];
+        if (parameter.role != TensorRole::Parameter || !parameter.requires_gradient) continue;
+        if (std::vector<int>& held = holders[root]; held.empty() || held.back() != position) held.push_back(position);
+      }
   return holders;
 }
 
@@ -168,38 +167,34 @@ void Gradients::make_buckets(const RankGroups& groups, std::int64_t bucket_bytes
     return std::tuple(slots_[a].last_action, !slots_[a].once, -roots_[a]) <
            std::tuple(slots_[b].last_action, !slots_[b].once, -roots_[b]);
   });
-  std::vector<std::int64_t> elements;
-  std::vector<at::ScalarType> types;
   for (const std::size_t i : order) {
+    Slot& slot = slots_[i];
     const auto group = groups.find(ranks[i]);
     if (group == groups.end()) continue;
-    const at::ScalarType type = slots_[i].wide ? slots_[i].gradient.scalar_type() : slots_[i].value.scalar_type();
-    const std::int64_t size = static_cast<std::int64_t>(c10::elementSize(type)), count = slots_[i].value.numel();
-    const bool fits = !buckets_.empty() && buckets_.back().group.id == group->second.id && types.back() == type &&
-                      (slots_[i].late || buckets_.back().stage == slots_[i].stage) &&
-                      (elements.back() + count) * size <= bucket_bytes;
-    if (!fits) {
-      buckets_.emplace_back();
-      buckets_.back().group = group->second;
-      buckets_.back().stage = slots_[i].stage;
-      buckets_.back().late = slots_[i].late;
-      elements.push_back(0);
-      types.push_back(type);
+    const at::ScalarType type = slot.wide ? slot.gradient.scalar_type() : slot.value.scalar_type();
+    const auto fits = [&](const Bucket& bucket) {
+      return bucket.group.id == group->second.id && bucket.type == type && (slot.late || bucket.stage == slot.stage) &&
+             (bucket.elements + slot.value.numel()) * static_cast<std::int64_t>(c10::elementSize(type)) <= bucket_bytes;
+    };
+    if (buckets_.empty() || !fits(buckets_.back())) {
+      Bucket& bucket = buckets_.emplace_back();
+      bucket.group = group->second;
+      bucket.type = type;
+      bucket.stage = slot.stage;
+      bucket.late = slot.late;
     }
-    slots_[i].bucket = static_cast<int>(buckets_.size()) - 1;
+    slot.bucket = static_cast<int>(buckets_.size()) - 1;
     buckets_.back().slots.push_back(i);
-    elements.back() += count;
+    buckets_.back().elements += slot.value.numel();
   }
-  for (std::size_t b = 0; b < buckets_.size(); ++b) {
-    const at::TensorOptions options = at::TensorOptions().dtype(types[b]);
-    const at::Device device = slots_[buckets_[b].slots.front()].value.device();
-    buckets_[b].flat = weight_slots_ != nullptr
-                           ? weight_slots_->zeros_on_host(at::empty({elements[b]}, options.device(at::kMeta)))
-                           : at::zeros({elements[b]}, options.device(device));
+  for (Bucket& bucket : buckets_) {
     std::vector<at::Tensor> values;
-    for (const std::size_t i : buckets_[b].slots) values.push_back(slots_[i].value);
-    values = at::unflatten_dense_tensors(buckets_[b].flat, values);
-    for (std::size_t k = 0; k < values.size(); ++k) slots_[buckets_[b].slots[k]].gradient = std::move(values[k]);
+    for (const std::size_t i : bucket.slots) values.push_back(slots_[i].value);
+    const at::TensorOptions options = at::TensorOptions().dtype(bucket.type);
+    bucket.flat = weight_slots_ != nullptr ? weight_slots_->zeros_on_host(at::empty({bucket.elements}, options.device(at::kMeta)))
+                                           : at::zeros({bucket.elements}, options.device(values.front().device()));
+    values = at::unflatten_dense_tensors(bucket.flat, values);
+    for (std::size_t k = 0; k < values.size(); ++k) slots_[bucket.slots[k]].gradient = std::move(values[k]);
   }
 }
 

@@ -81,6 +81,8 @@ class Gradients : public AroundActions {
   struct Bucket {
     at::Tensor flat;
     Group group;
+    at::ScalarType type{};
+    std::int64_t elements = 0;
     std::vector<std::size_t> slots;
     int stage = -1;
     bool late = false;  // started at the end

@@ -7,11 +7,11 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
 #include "base/files/files_write.hpp"
+#include "base/files/input_registry.hpp"
 #include "base/text/rate_text.hpp"
 
 namespace panpipe::exec {
@@ -22,11 +22,8 @@ namespace {
 void keep_until(const std::string& path, std::int64_t last_step) {
   std::error_code missing;
   if (!std::filesystem::is_regular_file(path, missing)) return;
-  std::string text, kept;
-  {
-    std::ifstream file(path, std::ios::binary);
-    text.assign(std::istreambuf_iterator<char>(file), {});
-  }
+  const std::string text = input_bytes(path).value_or("");
+  std::string kept;
   for (std::size_t begin = 0, end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
     const auto line = nlohmann::json::parse(text.begin() + static_cast<std::ptrdiff_t>(begin),
                                             text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
