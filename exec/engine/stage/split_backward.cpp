@@ -18,51 +18,40 @@ using edge_list = std::vector<torch::autograd::Edge>;
 using torch::autograd::Node;
 using torch::autograd::variable_list;
 
-struct Roots {
-  edge_list edges;
-  variable_list gradients;
-};
-
-Roots reached(const std::vector<Edge>& roots, const std::vector<at::Tensor>& output_gradients) {
-  Roots found;
-  for (std::size_t i = 0; i < roots.size(); ++i) {
-    if (!output_gradients[i].defined() || !roots[i].is_valid()) continue;
-    found.edges.push_back(roots[i]);
-    found.gradients.push_back(output_gradients[i]);
-  }
+WeightWork reached(const std::vector<Edge>& roots, const std::vector<at::Tensor>& output_gradients) {
+  WeightWork found;
+  for (std::size_t i = 0; i < roots.size(); ++i)
+    if (output_gradients[i].defined() && roots[i].is_valid()) found.add(roots[i], output_gradients[i]);
   return found;
 }
 
-// Nodes from which one of `targets` is reached. Iterative: graphs are as deep as the model.
-std::unordered_set<Node*> nodes_that_reach(const edge_list& roots, const std::unordered_set<Node*>& targets) {
-  std::unordered_map<Node*, bool> reaches;
-  struct Visit {
-    Node* node;
-    std::size_t next = 0;
+// Nodes from which one of `targets` is reached, with their owners: from the roots down to see who calls whom, and back up.
+std::unordered_map<Node*, NodePtr> nodes_that_reach(const edge_list& roots, const std::unordered_set<Node*>& targets) {
+  std::unordered_map<Node*, std::vector<NodePtr>> callers;
+  std::vector<NodePtr> next;
+  std::unordered_map<Node*, NodePtr> found;
+  const auto come_to = [&](const NodePtr& node) {
+    if (!callers.try_emplace(node.get()).second) return;
+    next.push_back(node);
+    if (targets.count(node.get())) found.emplace(node.get(), node);
   };
-  for (const Edge& root : roots) {
-    if (reaches.count(root.function.get())) continue;
-    std::vector<Visit> stack{{root.function.get()}};
-    reaches[root.function.get()] = targets.count(root.function.get()) > 0;
-    while (!stack.empty()) {
-      Visit& top = stack.back();
-      if (top.next < top.node->next_edges().size()) {
-        Node* child = top.node->next_edges()[top.next++].function.get();
-        if (child && !reaches.count(child)) {
-          reaches[child] = targets.count(child) > 0;
-          stack.push_back({child});
-        }
-        continue;
-      }
-      Node* done = top.node;
-      for (const Edge& edge : done->next_edges())
-        if (edge.function && reaches[edge.function.get()]) reaches[done] = true;
-      stack.pop_back();
+  for (const Edge& root : roots) come_to(root.function);
+  while (!next.empty()) {
+    const NodePtr node = next.back();
+    next.pop_back();
+    for (const Edge& edge : node->next_edges()) {
+      if (!edge.function) continue;
+      come_to(edge.function);
+      callers[edge.function.get()].push_back(node);
     }
   }
-  std::unordered_set<Node*> found;
-  for (const auto& [node, reached] : reaches)
-    if (reached) found.insert(node);
+  for (const auto& [target, owner] : found) next.push_back(owner);
+  while (!next.empty()) {
+    const NodePtr node = next.back();
+    next.pop_back();
+    for (const NodePtr& caller : callers[node.get()])
+      if (found.emplace(caller.get(), caller).second) next.push_back(caller);
+  }
   return found;
 }
 
@@ -96,7 +85,7 @@ std::vector<Edge> backward_roots(const std::vector<at::Tensor>& outputs) {
 
 InputGradients input_gradients(const std::vector<Edge>& outputs, const std::vector<at::Tensor>& output_gradients,
                                const std::vector<at::Tensor>& inputs) {
-  const Roots roots = reached(outputs, output_gradients);
+  const WeightWork work = reached(outputs, output_gradients);
   InputGradients result;
   result.gradients.resize(inputs.size());
 
@@ -109,59 +98,42 @@ InputGradients input_gradients(const std::vector<Edge>& outputs, const std::vect
     wanted_input.push_back(i);
     targets.insert(wanted.back().function.get());
   }
-  const std::unordered_set<Node*> reach = nodes_that_reach(roots.edges, targets);
+  const std::unordered_map<Node*, NodePtr> reach = nodes_that_reach(work.roots, targets);
 
-  Roots through;  // roots that lead to an input; the others are weight work as they are
-  for (std::size_t i = 0; i < roots.edges.size(); ++i) {
-    if (reach.count(roots.edges[i].function.get())) {
-      through.edges.push_back(roots.edges[i]);
-      through.gradients.push_back(roots.gradients[i]);
-    } else {
-      result.rest.roots.push_back(roots.edges[i]);
-      result.rest.gradients.push_back(roots.gradients[i]);
-    }
-  }
-  if (through.edges.empty()) return result;
+  WeightWork through;  // roots that lead to an input; the others are weight work as they are
+  for (std::size_t i = 0; i < work.roots.size(); ++i)
+    (reach.count(work.roots[i].function.get()) ? through : result.rest).add(work.roots[i], work.gradients[i]);
+  if (through.roots.empty()) return result;
 
-  std::vector<Node*> meeting;
-  std::vector<NodePtr> held;
-  std::unordered_map<Node*, NodePtr> owners;
-  for (const Edge& edge : through.edges) owners[edge.function.get()] = edge.function;
-  for (Node* node : reach)
-    for (const Edge& edge : node->next_edges())
-      if (edge.function) owners[edge.function.get()] = edge.function;
-  for (Node* node : reach) {
+  std::vector<NodePtr> meeting;
+  for (const auto& [node, owner] : reach) {
     if (targets.count(node)) continue;
     bool leaves = false;
     for (const Edge& edge : node->next_edges()) leaves |= edge.function && !reach.count(edge.function.get());
     if (leaves) {
-      meeting.push_back(node);
-      held.push_back(owners[node]);
-      for (std::uint32_t number = 0; number < node->num_inputs(); ++number) wanted.emplace_back(owners[node], number);
+      meeting.push_back(owner);
+      for (std::uint32_t number = 0; number < node->num_inputs(); ++number) wanted.emplace_back(owner, number);
     } else {
       node->add_post_hook(std::make_unique<ReleaseAfterUse>(node));
     }
   }
   const variable_list found =
-      autograd_engine().execute(through.edges, through.gradients, /*keep_graph=*/true, /*create_graph=*/false,
+      autograd_engine().execute(through.roots, through.gradients, /*keep_graph=*/true, /*create_graph=*/false,
                                 /*accumulate_grad=*/false, wanted);
   for (std::size_t i = 0; i < wanted_input.size(); ++i) result.gradients[wanted_input[i]] = found[i];
 
   // From here on the meeting nodes lead to parameters only.
   std::size_t next = wanted_input.size();
-  for (std::size_t m = 0; m < meeting.size(); ++m) {
+  for (const NodePtr& node : meeting) {
     NodePtr sink;
-    if (must_compute_all(*meeting[m]) && found[next].defined()) {
+    if (must_compute_all(*node) && found[next].defined()) {
       sink = make_node<Discard>();
       sink->add_input_metadata(found[next]);  // a normalization's input is shaped like its result
     }
-    for (Edge& edge : meeting[m]->next_edges())
+    for (Edge& edge : node->next_edges())
       if (edge.function && reach.count(edge.function.get())) edge = sink ? Edge(sink, 0) : Edge();
-    for (std::uint32_t number = 0; number < meeting[m]->num_inputs(); ++number, ++next) {
-      if (!found[next].defined()) continue;
-      result.rest.roots.emplace_back(held[m], number);
-      result.rest.gradients.push_back(found[next]);
-    }
+    for (std::uint32_t number = 0; number < node->num_inputs(); ++number, ++next)
+      if (found[next].defined()) result.rest.add({node, number}, found[next]);
   }
   return result;
 }
@@ -174,10 +146,7 @@ void weight_gradients(WeightWork work) {
 
 std::vector<at::Tensor> full_backward(const std::vector<Edge>& outputs, const std::vector<at::Tensor>& output_gradients,
                                       const std::vector<at::Tensor>& inputs) {
-  const Roots roots = reached(outputs, output_gradients);
-  if (!roots.edges.empty())
-    autograd_engine().execute(roots.edges, roots.gradients, /*keep_graph=*/false, /*create_graph=*/false,
-                              /*accumulate_grad=*/true, {});
+  weight_gradients(reached(outputs, output_gradients));
   std::vector<at::Tensor> gradients;
   for (const at::Tensor& input : inputs) gradients.push_back(input.grad());
   return gradients;

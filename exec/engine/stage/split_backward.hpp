@@ -15,6 +15,11 @@ namespace panpipe::exec {
 struct WeightWork {
   std::vector<torch::autograd::Edge> roots;
   std::vector<at::Tensor> gradients;
+
+  void add(const torch::autograd::Edge& root, const at::Tensor& gradient) {
+    roots.push_back(root);
+    gradients.push_back(gradient);
+  }
 };
 
 struct InputGradients {

@@ -13,13 +13,24 @@
 namespace panpipe::exec {
 namespace {
 
-struct GradientOfCopy : torch::autograd::Node {
+struct GradientOfWeight : torch::autograd::Node {
+  explicit GradientOfWeight(at::ScalarType of) : type(of) {}
   torch::autograd::variable_list apply(torch::autograd::variable_list&& arrived) override {
-    return {arrived[0].defined() ? arrived[0].to(at::kFloat) : at::Tensor()};
+    return {arrived[0].defined() ? arrived[0].to(type) : at::Tensor()};
   }
+  at::ScalarType type;
 };
 
 }  // namespace
+
+at::Tensor in_place_of(const at::Tensor& weight, const at::Tensor& values) {
+  at::Tensor same = values.variable_data();
+  if (!weight.requires_grad() || !at::GradMode::is_enabled()) return same;
+  const auto node = make_node<GradientOfWeight>(weight.scalar_type());
+  node->set_next_edges({torch::autograd::impl::gradient_edge(weight)});
+  torch::autograd::set_history(same, node);
+  return same;
+}
 
 void WeightCopies::add(const at::Tensor& weight) {
   if (weight.scalar_type() != at::kFloat || !weight.is_leaf() || weight.is_view()) return;
@@ -39,13 +50,7 @@ void WeightCopies::refresh() {
 
 at::Tensor WeightCopies::stand_in(const at::Tensor& weight) const {
   const auto found = pairs_.find(weight.unsafeGetTensorImpl());
-  if (found == pairs_.end()) return weight;
-  at::Tensor copy = found->second.copy.variable_data();  // the same memory
-  if (!weight.requires_grad() || !at::GradMode::is_enabled()) return copy;
-  const auto node = make_node<GradientOfCopy>();
-  node->set_next_edges({torch::autograd::impl::gradient_edge(weight)});
-  torch::autograd::set_history(copy, node);
-  return copy;
+  return found == pairs_.end() ? weight : in_place_of(weight, found->second.copy);
 }
 
 }  // namespace panpipe::exec

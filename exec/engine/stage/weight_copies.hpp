@@ -9,6 +9,9 @@
 
 namespace panpipe::exec {
 
+// Values that are read in place of a weight, in the same memory; their gradient flows to the weight, in its type.
+at::Tensor in_place_of(const at::Tensor& weight, const at::Tensor& values);
+
 class WeightCopies {
  public:
   explicit WeightCopies(at::ScalarType dtype) : dtype_(dtype) {}

@@ -2,20 +2,13 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_copy.h>
-#include <torch/csrc/autograd/function.h>
-#include <torch/csrc/autograd/functions/utils.h>
-#include <torch/csrc/autograd/variable.h>
 
 #include <vector>
 
-#include "exec/engine/stage/autograd_node.hpp"
+#include "exec/engine/stage/weight_copies.hpp"
 
 namespace panpipe::exec {
 namespace {
-
-struct GradientOfVersion : torch::autograd::Node {
-  torch::autograd::variable_list apply(torch::autograd::variable_list&& arrived) override { return std::move(arrived); }
-};
 
 std::size_t slot_of(std::int64_t version) { return static_cast<std::size_t>(version % 2); }
 
@@ -38,13 +31,7 @@ WeightVersions::WeightVersions(const std::map<int, at::Tensor>& trained, const s
 
 at::Tensor WeightVersions::stand_in(const at::Tensor& weight, std::int64_t version) const {
   const auto found = entries_.find(weight.unsafeGetTensorImpl());
-  if (found == entries_.end()) return weight;
-  at::Tensor values = found->second.values[slot_of(version)].variable_data();  // the same memory
-  if (!at::GradMode::is_enabled()) return values;
-  const auto node = make_node<GradientOfVersion>();
-  node->set_next_edges({torch::autograd::impl::gradient_edge(weight)});
-  torch::autograd::set_history(values, node);
-  return values;
+  return found == entries_.end() ? weight : in_place_of(weight, found->second.values[slot_of(version)]);
 }
 
 void WeightVersions::advance() {
