@@ -63,8 +63,7 @@ void passes(benchmark::State& state) {
   OneRank rank(static_cast<int>(state.range(0)));
   const OperatorGraph& graph = *rank.workload.graph;
   const StageRange& range = rank.layout.stages[0];
-  Stage stage(graph, range.first_operator, range.end_operator, range.outputs, *rank.parameters, rank.layout.needs_gradient,
-              false);
+  Stage stage(graph, range.first_operator, range.end_operator, range.outputs, *rank.parameters, rank.layout.needs_gradient);
   const DataSource data = synthetic_data(graph, 1);
   std::vector<at::Tensor> inputs;
   for (const int input : stage.inputs()) inputs.push_back(data(input, 0));
@@ -78,7 +77,7 @@ void passes(benchmark::State& state) {
 }
 
 // Forward only, with the time inside operator calls apart: what slots, handles and stacks cost.
-class Stopwatch : public OperatorProgram::Observer {
+class Stopwatch : public OperatorObserver {
  public:
   void before(int) override { began_ = std::chrono::steady_clock::now(); }
   void after(int, const std::vector<c10::IValue>&) override { inside += std::chrono::steady_clock::now() - began_; }
@@ -101,7 +100,7 @@ void forward_program(benchmark::State& state) {
   }
   Stopwatch watch;
   const auto began = std::chrono::steady_clock::now();
-  for (auto _ : state) benchmark::DoNotOptimize(program.run(values, {1, 0, std::nullopt}, &watch));
+  for (auto _ : state) benchmark::DoNotOptimize(program.run(values, {.seed = 1, .observer = &watch}));
   const double whole = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   state.counters["overhead"] = whole / std::chrono::duration<double>(watch.inside).count() - 1;
   state.counters["operators"] = static_cast<double>(graph.operators.size());

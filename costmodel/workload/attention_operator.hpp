@@ -9,6 +9,8 @@
 
 namespace panpipe {
 
+inline bool is_attention(const Operator& op) { return row_of(op).role == OperatorRole::Attention; }
+
 struct AttentionSettings {
   int sinks = -1, slopes = -1;  // tensors with one number per head; -1: none
   double dropout = 0;

@@ -200,7 +200,7 @@ TEST(Evaluation, TakesTheStatisticsThatNormalizationsHaveLearnt) {
                  {bias, at::full({2}, 1.0).requires_grad_(true)},
                  {mean, at::zeros({2})},
                  {variance, at::ones({2})}};
-  Stage stage(graph, 0, 1, {y}, kept, std::vector<bool>(graph.tensors.size(), false), false);
+  Stage stage(graph, 0, 1, {y}, kept, std::vector<bool>(graph.tensors.size(), false));
   const at::Tensor batch = at::arange(8, at::kFloat).reshape({4, 2});
   CallContext context;
   stage.forward(0, {batch}, context);

@@ -123,7 +123,7 @@ OnePass one_pass(const OperatorGraph& graph, const RecomputeScope* scope, std::o
   const SeededParameters parameters(graph, layout, {0}, 1);
   std::optional<WeightCopies> copies;
   if (autocast) copies.emplace(*autocast);
-  Stage stage(graph, 0, static_cast<int>(graph.operators.size()), {graph.loss}, parameters, layout.needs_gradient, false,
+  Stage stage(graph, 0, static_cast<int>(graph.operators.size()), {graph.loss}, parameters, layout.needs_gradient,
               at::kCPU, copies ? &*copies : nullptr);
   stage.set_recomputed(layout.stages[0].listed);
   std::vector<at::Tensor> inputs;

@@ -8,12 +8,15 @@
 #include <cmath>
 #include <limits>
 
+#include "costmodel/workload/attention_operator.hpp"
 #include "exec/engine/mixed_bits.hpp"
 
 namespace panpipe::exec {
 namespace {
 
 constexpr double kUnseen = -std::numeric_limits<double>::infinity();
+
+at::ScalarType type_of_sums(at::ScalarType operands) { return operands == at::kDouble ? at::kDouble : at::kFloat; }
 
 // Do all of these queries see all of these keys?
 bool all_seen(const AttentionForm& form, Tokens queries, Tokens keys) {
@@ -76,7 +79,16 @@ at::Tensor finite(const at::Tensor& log_sum) { return log_sum.masked_fill(log_su
 
 }  // namespace
 
-at::ScalarType type_of_sums(at::ScalarType operands) { return operands == at::kDouble ? at::kDouble : at::kFloat; }
+AttentionForm attention_form(const Operator& op, const std::function<at::Tensor(int)>& by_head) {
+  const AttentionSettings settings = attention_settings(op);
+  return {.causal = settings.causal,
+          .scale = settings.scale,
+          .window = settings.window,
+          .cap = settings.cap,
+          .slopes = settings.slopes < 0 ? at::Tensor() : by_head(settings.slopes),
+          .sinks = settings.sinks < 0 ? at::Tensor() : by_head(settings.sinks),
+          .dropout = settings.dropout};
+}
 
 bool any_visible(const AttentionForm& form, Tokens queries, Tokens keys) {
   if (form.causal && keys.first > queries.first + queries.count - 1) return false;
@@ -126,6 +138,15 @@ void attend_backward(const AttentionForm& form, const at::Tensor& query, Tokens 
 at::Tensor sinks_gradient(const AttentionForm& form, const at::Tensor& log_sum, const at::Tensor& weight) {
   const at::Tensor shares = (form.sinks.to(log_sum.scalar_type()).view({1, -1, 1}) - log_sum).exp();
   return (shares * weight).sum(at::IntArrayRef({0, 2})).neg().to(form.sinks.scalar_type());
+}
+
+at::Tensor weight_of_rows(const at::Tensor& output_gradient, const at::Tensor& output) {
+  const at::ScalarType type = type_of_sums(output.scalar_type());
+  return (output_gradient.to(type) * output.to(type)).sum(3);
+}
+
+at::Tensor sums_like(const at::Tensor& tensor) {
+  return at::zeros(tensor.sizes(), tensor.options().dtype(type_of_sums(tensor.scalar_type())));
 }
 
 }  // namespace panpipe::exec

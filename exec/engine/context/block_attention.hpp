@@ -6,8 +6,11 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string_view>
+
+#include "costmodel/workload/graph.hpp"
 
 namespace panpipe::exec {
 
@@ -23,7 +26,10 @@ struct AttentionForm {
   std::uint64_t seed = 0;
 };
 
-// The form of an attention operator. Refuses unsupported ones.
+// Of an attention operator. `by_head`: the values of a graph tensor with a number for each head.
+AttentionForm attention_form(const Operator& op, const std::function<at::Tensor(int graph_tensor)>& by_head);
+
+// The arguments that this attention knows; others are refused.
 inline constexpr std::string_view kFormArguments[] = {"query",     "key",   "value",      "sinks",  "slopes", "dropout_p",
                                                       "is_causal", "scale", "enable_gqa", "window", "cap"};
 
@@ -59,7 +65,9 @@ void attend_backward(const AttentionForm& form, const at::Tensor& query, Tokens 
 // The gradient of the sinks: their share of each row times what a share without a value takes away.
 at::Tensor sinks_gradient(const AttentionForm& form, const at::Tensor& log_sum, const at::Tensor& weight);
 
-// fp32, or fp64 for fp64 operands.
-at::ScalarType type_of_sums(at::ScalarType operands);
+// Per row: the output's gradient times the output, summed over features, as attend_backward() wants it.
+at::Tensor weight_of_rows(const at::Tensor& output_gradient, const at::Tensor& output);
+// Zeros for the sum of a tensor's gradients: in fp32, or in fp64 for an fp64 one.
+at::Tensor sums_like(const at::Tensor& tensor);
 
 }  // namespace panpipe::exec

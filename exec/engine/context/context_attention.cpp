@@ -1,17 +1,32 @@
-#include "exec/engine/context/context_attention.hpp"
-
+// Attention of a rank's queries to the keys and values of the whole sequence, which are distributed over all context-parallel
+// ranks. Blocks travel around a ring while the previous block is processed (Liu, Zaharia, Abbeel, arXiv 2310.01889), or are
+// gathered. docs/models/context.md counts the same collectives.
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/variable.h>
 
+#include <algorithm>
+#include <array>
 #include <utility>
 
+#include "exec/engine/context/block_attention.hpp"
 #include "exec/engine/context/sequence_share.hpp"
+#include "exec/engine/mixed_bits.hpp"
+#include "exec/engine/stage/stage_operator.hpp"
 
 namespace panpipe::exec {
 namespace {
 
-constexpr std::int64_t kHeads = 1, kTokens = 2, kFeatures = 3;
+constexpr std::int64_t kTokens = 2, kFeatures = 3;
 constexpr int kNext = 1, kBefore = -1;  // ways round the ring
+
+// The data for the backward. Keys and values are one rank's: in a ring those of the last block, where the backward begins; when
+// gathered, the rank's own. Without an output (dropped by selective recompute) both are the rank's own.
+struct ContextAttention {
+  AttentionForm form;
+  at::Tensor query, key, value;
+  at::Tensor output, log_sum;
+};
 
 // The two chunks of a rank's tokens.
 struct Chunks {
@@ -61,10 +76,6 @@ class Queries {
   int degree_;
   Chunks own_;
 };
-
-at::Tensor sums_like(const at::Tensor& tensor) {
-  return at::zeros(tensor.sizes(), tensor.options().dtype(type_of_sums(tensor.scalar_type())));
-}
 
 // Keys and values of all ranks, side by side.
 std::pair<at::Tensor, at::Tensor> gathered(PassGroup& group, const at::Tensor& key, const at::Tensor& value) {
@@ -134,8 +145,7 @@ OperandGradients scattered(PassGroup& group, const Queries& queries, const Conte
   return sums;
 }
 
-}  // namespace
-
+// `kind`: SendReceive (ring) or AllGather. All ranks of the group call this and the function below together.
 ContextAttention attend_over_context(PassGroup& group, CollectiveKind kind, const AttentionForm& form, const at::Tensor& query,
                                      const at::Tensor& key, const at::Tensor& value) {
   const at::NoGradGuard no_graph;
@@ -156,13 +166,14 @@ ContextAttention attend_over_context(PassGroup& group, CollectiveKind kind, cons
   return made;
 }
 
+// Gradients of the rank's own query, key and value, and of the sinks from its own queries, in their element type.
 OperandGradients context_attention_backward(PassGroup& group, CollectiveKind kind, ContextAttention kept,
                                             const at::Tensor& output_gradient) {
   const at::NoGradGuard no_graph;
   if (!kept.output.defined()) kept = attend_over_context(group, kind, kept.form, kept.query, kept.key, kept.value);
   const Queries queries(group, kept.form, kept.query);
-  const at::ScalarType type = type_of_sums(kept.query.scalar_type()), own_type = kept.query.scalar_type();
-  const at::Tensor weight = (output_gradient.to(type) * kept.output.to(type)).sum(kFeatures);
+  const at::ScalarType own_type = kept.query.scalar_type();
+  const at::Tensor weight = weight_of_rows(output_gradient, kept.output);
   kept.output.reset();
   at::Tensor sinks;
   if (kept.form.sinks.defined()) sinks = sinks_gradient(kept.form, kept.log_sum, weight);
@@ -171,20 +182,60 @@ OperandGradients context_attention_backward(PassGroup& group, CollectiveKind kin
   return {sums.query.to(own_type), sums.key.to(own_type), sums.value.to(own_type), std::move(sinks)};
 }
 
-at::Tensor rows_of_heads(const at::Tensor& value, bool grows_tokens, int degree) {
-  const at::NoGradGuard no_graph;
-  const auto sizes = value.sizes();
-  if (grows_tokens) return value.reshape({sizes[0], degree, sizes[1] / degree, sizes[2], sizes[3]}).movedim(1, 0).contiguous();
-  const at::Tensor ranked = by_ranks(value, kTokens, degree);
-  return ranked.view({sizes[0], sizes[1], degree, sizes[2] / degree, sizes[3]}).movedim(2, 0).contiguous();
-}
+class ContextAttentionOperator : public StageOperator {
+ public:
+  ContextAttentionOperator(const StageSite& site, const StagePart& part)
+      : StageOperator(site, part),
+        form_(attention_form(op(), [&](int tensor) { return site.parameters.tensor(tensor); })),
+        listed_(std::any_of(site.range.listed.begin(), site.range.listed.end(),
+                            [&](const RecomputedOperator& one) { return one.index == part.first_operator; })) {}
 
-at::Tensor value_of_rows(const at::Tensor& rows, bool grows_tokens, int degree) {
-  const at::NoGradGuard no_graph;
-  const auto sizes = rows.sizes();  // (rank, sample, head, token, feature)
-  if (!grows_tokens) return rows.movedim(0, 1).reshape({sizes[1], sizes[2] * degree, sizes[3], sizes[4]});
-  const at::Tensor ranked = rows.movedim(0, 2).reshape({sizes[1], sizes[2], sizes[3] * degree, sizes[4]});
-  return in_order(ranked, kTokens, degree);
+  void forward(ForwardFlow& flow) override {
+    const at::Tensor query = take(flow, "query"), key = take(flow, "key"), value = take(flow, "value");
+    AttentionForm form = form_;
+    if (flow.context.evaluates) form.dropout = 0;
+    form.seed = mixed_bits(seed_of(flow.context, true) ^ mixed_bits(static_cast<std::uint64_t>(flow.context.sample))) ^
+                static_cast<std::uint64_t>(part_.first_operator);
+    ContextAttention made = attend_over_context(group(), op().forward_collective, form, query, key, value);
+    flow.values[op().outputs[0]].tensor = made.output;
+    if (!flow.recorded) return;
+    if (listed_) made = {form, query, key, value, {}, {}};
+    attended_[flow.microbatch] = std::move(made);
+  }
+
+  void backward(BackwardFlow& flow) override {
+    const at::Tensor gradient = flow.take(op().outputs[0]);
+    if (!gradient.defined()) return;
+    OperandGradients found = context_attention_backward(group(), op().forward_collective,
+                                                        std::move(attended_.extract(flow.microbatch).mapped()), gradient);
+    flow.add(tensor_argument(op(), "query"), {std::move(found.query)});
+    flow.add(tensor_argument(op(), "key"), {std::move(found.key)});
+    flow.add(tensor_argument(op(), "value"), {std::move(found.value)});
+    if (!has_weights() || !form_.sinks.requires_grad()) return;
+    sinks_[flow.microbatch] = {{torch::autograd::impl::gradient_edge(form_.sinks)}, {std::move(found.sinks)}};
+    if (flow.kind == ActionKind::B) weight_gradient(flow.microbatch);
+  }
+
+  bool has_weights() const override { return form_.sinks.defined(); }
+  void weight_gradient(int microbatch) override {
+    if (auto work = sinks_.extract(microbatch); !work.empty()) weight_gradients(std::move(work.mapped()));
+  }
+  void clear() override {
+    attended_.clear();
+    sinks_.clear();
+  }
+
+ private:
+  AttentionForm form_;
+  bool listed_;                                         // selective recompute keeps the operands alone
+  std::unordered_map<int, ContextAttention> attended_;  // by microbatch
+  std::unordered_map<int, WeightWork> sinks_;           // between I and W, by microbatch
+};
+
+}  // namespace
+
+StageOperatorPtr make_context_attention(const StageSite& site, const StagePart& part) {
+  return std::make_unique<ContextAttentionOperator>(site, part);
 }
 
 }  // namespace panpipe::exec

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "base/error.hpp"
-#include "costmodel/workload/operator_table.hpp"
+#include "costmodel/workload/attention_operator.hpp"
 #include "exec/engine/context/block_attention.hpp"
 
 namespace panpipe::exec {
@@ -26,7 +26,7 @@ void check_loss(const OperatorGraph& graph) {
 // The exchange of keys and values has an attention of its own, which must support all arguments of the operator.
 void check_attention(const OperatorGraph& graph) {
   for (const Operator& op : graph.operators) {
-    if (op.among != Among::Context || row_of(op).role != OperatorRole::Attention) continue;
+    if (op.among != Among::Context || !is_attention(op)) continue;
     for (const std::string_view name : row_of(op).names) {
       const Argument* given = argument(op, name);
       if (given == nullptr || std::holds_alternative<NoArgument>(*given)) continue;

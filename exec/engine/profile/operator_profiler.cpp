@@ -12,11 +12,7 @@
 #include <unordered_set>
 
 #include "costmodel/workload/operands.hpp"
-#include "exec/engine/profile/stopwatch.hpp"
-#include "exec/engine/profile/unit_profiler.hpp"
-#include "exec/engine/stage/autocast_region.hpp"
-#include "exec/engine/stage/split_backward.hpp"
-#include "exec/engine/stage/weight_copies.hpp"
+#include "exec/engine/stage/stack_tensors.hpp"
 
 namespace panpipe::exec {
 namespace {
@@ -30,11 +26,13 @@ struct Samples {
 };
 
 // Watches a forward: when each operator ran, which of autograd's nodes are its own, what it left alive.
-class ForwardWatch final : public OperatorProgram::Observer {
+class ForwardWatch final : public OperatorObserver {
  public:
-  ForwardWatch(const std::vector<at::Tensor>& given, const Stopwatch& watch, const DeviceMemory& memory)
-      : watch_(watch), memory_(memory) {
-    for (const at::Tensor& value : given) note(value, -1);
+  ForwardWatch(const Stopwatch& watch, const DeviceMemory& memory) : watch_(watch), memory_(memory) {}
+
+  // What was there before.
+  void note_given(const std::vector<at::Tensor>& values) {
+    for (const at::Tensor& value : values) note(value, -1);
   }
 
   void before(int) override {
@@ -48,11 +46,7 @@ class ForwardWatch final : public OperatorProgram::Observer {
     seconds_[op] = seconds_since(start_);
     first_node_of_[nodes_] = op;
     std::int64_t made = 0;
-    for (const c10::IValue& result : results) {
-      if (result.isTensor()) made += note(result.toTensor(), op);
-      if (result.isTensorList())
-        for (const at::Tensor& element : result.toTensorVector()) made += note(element, op);
-    }
+    for (const at::Tensor& result : tensors_of(results)) made += note(result, op);
     inside_[op] = memory_.live() - live_ - made;  // what autograd keeps and no other operator sees
   }
 
@@ -78,7 +72,7 @@ class ForwardWatch final : public OperatorProgram::Observer {
   };
   // Bytes of memory that was not seen before.
   std::int64_t note(const at::Tensor& tensor, int op) {
-    if (!tensor.defined() || !tensor.has_storage() || !seen_.insert(tensor.storage().unsafeGetStorageImpl()).second) return 0;
+    if (!tensor.has_storage() || !seen_.insert(tensor.storage().unsafeGetStorageImpl()).second) return 0;
     const auto bytes = static_cast<std::int64_t>(tensor.storage().nbytes());
     made_.push_back({op, tensor.storage().getWeakStorageImpl(), bytes});
     return bytes;
@@ -156,50 +150,25 @@ std::string shapes_text(const OperatorGraph& graph, const Operator& op) {
 
 }  // namespace
 
-std::vector<MeasuredOperator> measure_operators(const OperatorGraph& graph, const StageLayout& layout, int unit,
-                                                const ParameterStore& parameters, std::uint64_t seed, int repetitions,
-                                                at::Device device, DeviceMemory& memory, std::optional<at::ScalarType> autocast) {
-  const StageRange& stage = layout.stages[unit];
-  const std::vector<StagePart> cut = cut_at_collectives(graph, stage);
-  const Stopwatch watch(device);
+std::vector<MeasuredOperator> measure_operators(Stage& stage, const std::vector<at::Tensor>& inputs,
+                                                const std::vector<at::Tensor>& kept,
+                                                const std::vector<at::Tensor>& output_gradients, CallContext context,
+                                                int repetitions, const Stopwatch& watch, const DeviceMemory& memory) {
   std::map<int, Samples> samples;
-  for (const StagePart& part : cut) {
-    if (part.communicates) continue;
-    const std::vector<int>& outputs = cut.size() == 1 ? stage.outputs : part.makes;
-    const OperatorProgram program(graph, part.first_operator, part.end_operator, outputs, device);
-    WeightCopies copies(autocast.value_or(at::kFloat));
-    if (autocast)
-      for (const int tensor : program.lowered_weights()) copies.add(parameters.tensor(tensor));
-    const CallContext context{.seed = seed, .autocast = autocast, .copies = autocast ? &copies : nullptr};
-    for (int repetition = -1; repetition < repetitions; ++repetition) {  // one to warm up
-      std::vector<at::Tensor> values, leaves;
-      for (const int tensor : program.inputs()) {
-        const TensorRole role = graph.tensors[tensor].role;
-        if (role == TensorRole::Parameter || role == TensorRole::Buffer) {
-          values.push_back(parameters.tensor(tensor));
-          continue;
-        }
-        values.push_back(stand_in_values(graph, {tensor}, seed, device).front());
-        if (!layout.needs_gradient[tensor]) continue;
-        leaves.push_back(values.back().requires_grad_(true));
-      }
-      ForwardWatch forward(values, watch, memory);
-      std::vector<at::Tensor> results;
-      {
-        const AutocastRegion region(autocast, device.type());
-        results = program.run(std::move(values), context, &forward);
-      }
-      const std::vector<torch::autograd::Edge> roots = backward_roots(results);
-      results.clear();
-      NodeTimes backward{watch};
-      for (const auto& [op, seconds] : forward.seconds()) samples[op].saved = forward.saved_by(op);
-      watch_nodes(roots, forward, backward);
-      full_backward(roots, stand_in_gradients(graph, layout, outputs, device), leaves);
-      if (repetition < 0) continue;
-      for (const auto& [op, seconds] : forward.seconds()) {
-        samples[op].forward.push_back(seconds);
-        samples[op].backward.push_back(backward.seconds[op]);
-      }
+  for (int repetition = -1; repetition < repetitions; ++repetition) {  // one to warm up
+    ForwardWatch forward(watch, memory);
+    forward.note_given(inputs);
+    forward.note_given(kept);
+    context.observer = &forward;
+    stage.forward(0, inputs, context);
+    NodeTimes backward{watch};
+    for (const auto& [op, seconds] : forward.seconds()) samples[op].saved = forward.saved_by(op);
+    watch_nodes(stage.roots(0), forward, backward);
+    stage.backward(0, output_gradients);
+    if (repetition < 0) continue;
+    for (const auto& [op, seconds] : forward.seconds()) {
+      samples[op].forward.push_back(seconds);
+      samples[op].backward.push_back(backward.seconds[op]);
     }
   }
   std::vector<MeasuredOperator> rows;

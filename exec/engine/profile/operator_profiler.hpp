@@ -2,13 +2,12 @@
 // slightly exceeds the unit's profiled time.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "exec/engine/measure/device_memory.hpp"
-#include "exec/engine/parameters.hpp"
-#include "exec/engine/stage_layout.hpp"
+#include "exec/engine/profile/stopwatch.hpp"
+#include "exec/engine/stage/stage.hpp"
 
 namespace panpipe::exec {
 
@@ -19,11 +18,12 @@ struct MeasuredOperator {
   std::int64_t saved = 0;            // bytes that it makes and keeps for the backward
 };
 
-// Measures operators of unit `unit` (a stage of plan_of_units()), in graph order, without communicating ones. `parameters` hold
-// the unit's parameters for tensor-parallel rank `shard`. `autocast`: as in a run of this graph and precision.
-std::vector<MeasuredOperator> measure_operators(const OperatorGraph& graph, const StageLayout& layout, int unit,
-                                                const ParameterStore& parameters, std::uint64_t seed, int repetitions,
-                                                at::Device device, DeviceMemory& memory, std::optional<at::ScalarType> autocast);
+// Measures the operators of a stage, in graph order, in whole passes with these inputs and gradients. `kept`: its parameters and
+// buffers.
+std::vector<MeasuredOperator> measure_operators(Stage& stage, const std::vector<at::Tensor>& inputs,
+                                                const std::vector<at::Tensor>& kept,
+                                                const std::vector<at::Tensor>& output_gradients, CallContext context,
+                                                int repetitions, const Stopwatch& watch, const DeviceMemory& memory);
 
 // docs/file-formats.md: one line per operator, with its unit, module path, shapes.
 std::string operators_csv(const OperatorGraph& graph, const std::vector<MeasuredOperator>& rows);

@@ -3,6 +3,7 @@
 // waits for another here.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -12,6 +13,7 @@
 #include "costmodel/plan/plan.hpp"
 #include "exec/engine/measure/device_memory.hpp"
 #include "exec/engine/parameters.hpp"
+#include "exec/engine/profile/operator_profiler.hpp"
 #include "exec/engine/profile/stopwatch.hpp"
 #include "exec/engine/stage/segments.hpp"
 #include "exec/engine/stage/vocabulary_loss.hpp"
@@ -20,10 +22,9 @@
 
 namespace panpipe::exec {
 
-// One unit; seconds per repetition.
-struct UnitSamples {
-  std::vector<double> forward, backward, input_gradient, weight_gradient;
-};
+// Seconds of a unit per repetition, by pass.
+enum UnitPass : std::size_t { kForward, kBackward, kInputGradient, kWeightGradient, kUnitPasses };
+using UnitSamples = std::array<std::vector<double>, kUnitPasses>;
 
 struct UnitMemory {
   std::int64_t saved = 0;            // made inside and kept for the backward
@@ -58,6 +59,8 @@ class UnitProfiler {
   void repeat(const std::function<void()>& together, std::vector<UnitSamples>& samples);
 
   UnitMemory memory(int unit, DeviceMemory& account) const;
+  // Without communicating operators.
+  std::vector<MeasuredOperator> operators(int unit, int repetitions, const DeviceMemory& memory);
 
   const SeededParameters& parameters() const { return parameters_; }
 
@@ -66,20 +69,17 @@ class UnitProfiler {
   struct Part {
     std::unique_ptr<Stage> stage;
     std::vector<at::Tensor> inputs, output_gradients;
-    std::optional<VocabularyPart> loss;
+    const Operator* loss = nullptr;
+    VocabularyPart own{};
     VocabularyLoss found{};
     UnitSamples samples{};  // of one repetition, until they are read
   };
-  struct Unit {
-    int index = 0;
-    std::vector<Part> parts;
-  };
+  using Parts = std::vector<Part>;  // of a unit
   Part make_part(const StageRange& stage, const StagePart& range, bool alone);
   VocabularyPart make_loss(const Operator& op) const;
   void forward(Part& part);
   void backward(Part& part, bool split);
-  void add_memory(const StageRange& stage, const StagePart& range, const std::vector<int>& outputs,
-                  const std::vector<int>& outside, DeviceMemory& account, UnitMemory& sum) const;
+  void add_memory(const StageRange& stage, const Part& part, DeviceMemory& account, UnitMemory& sum) const;
   void add_loss_memory(const Operator& op, DeviceMemory& account, UnitMemory& sum) const;
 
   const OperatorGraph& graph_;
@@ -91,7 +91,8 @@ class UnitProfiler {
   CallContext context_;
   SeededParameters parameters_;
   Stopwatch watch_;
-  std::vector<Unit> units_;
+  int first_;
+  std::vector<Parts> units_;
 };
 
 }  // namespace panpipe::exec

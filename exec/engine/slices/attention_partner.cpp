@@ -24,82 +24,67 @@ namespace {
 constexpr std::int64_t kTokens = 2, kFeatures = 3;
 constexpr int kMessages = 6;  // tensors of one attention in one direction, at most
 
-bool is_attention(const Operator& op) { return row_of(op).role == OperatorRole::Attention; }
-
 int attentions_of(const AttentionRun& of, int stage) {
   const StageRange& range = of.layout->stages[panpipe::at(stage)];
   const auto begin = of.graph->operators.begin();
   return static_cast<int>(std::count_if(begin + range.first_operator, begin + range.end_operator, is_attention));
 }
 
-AttentionForm form_of(const OperatorRow& row, const torch::jit::Stack& stack) {
-  const auto given = [&](std::string_view name) {
-    const int position = row.position(name);
-    return position < 0 ? c10::IValue() : stack[panpipe::at(position)];
-  };
-  AttentionForm form;
-  form.causal = true;  // what slices are refused without
-  if (const c10::IValue scale = given("scale"); !scale.isNone()) form.scale = scale.toDouble();
-  if (const c10::IValue window = given("window"); !window.isNone()) form.window = window.toInt();
-  if (const c10::IValue cap = given("cap"); !cap.isNone()) form.cap = cap.toDouble();
-  if (const c10::IValue slopes = given("slopes"); !slopes.isNone()) form.slopes = slopes.toTensor();
-  return form;
-}
-
 at::Tensor tokens_of(const at::Tensor& tensor, std::int64_t first, std::int64_t end) {
   return tensor.narrow(kTokens, first, end - first);
 }
 
-at::Tensor sums_like(const at::Tensor& tensor) {
-  return at::zeros(tensor.sizes(), tensor.options().dtype(type_of_sums(tensor.scalar_type())));
-}
-
-// The messages of one attention of a pair.
+// The messages of one attention of a pair; none without a partner.
 class Line {
  public:
-  Line(const AttentionRun& of, const AttentionPartner& partner, int number, bool backward, const std::string& action)
-      : of_(of), partner_(partner), backward_(backward), action_(action) {
+  Line(const AttentionRun& of, std::optional<AttentionPartner> partner, int number, bool backward, const std::string& action)
+      : of_(of), partner_(std::move(partner)), backward_(backward), action_(action) {
+    if (!partner_) return;
     const std::vector<Operator>& operators = of.graph->operators;
-    const auto first = operators.begin() + of.layout->stages[panpipe::at(partner.giving_stage)].first_operator;
+    const auto first = operators.begin() + of.layout->stages[panpipe::at(partner_->giving_stage)].first_operator;
     const int before = static_cast<int>(std::count_if(operators.begin(), first, is_attention));  // of the whole model
     first_message_ = static_cast<int>(of.layout->messages.size()) + (before + number) * kMessages;
   }
+  // First slices of the sequence that the partner attends to for this rank, and that this rank attends to for the partner.
+  int given() const { return partner_ ? std::max(0, -partner_->slices) : 0; }
+  int taken() const { return partner_ ? std::max(0, partner_->slices) : 0; }
   void send(const std::vector<at::Tensor>& values) {
     for (std::size_t i = 0; i < values.size(); ++i)
-      sent_.push_back(of_.transport->send(values[i].contiguous(), partner_.rank, tag(i)));
+      sent_.push_back(of_.transport->send(values[i].contiguous(), partner_->rank, tag(i)));
   }
   // Tensors like these.
   std::vector<at::Tensor> receive(const std::vector<at::Tensor>& like) {
     std::vector<PendingPtr> posted;
     for (std::size_t i = 0; i < like.size(); ++i)
       posted.push_back(
-          of_.transport->receive({like[i].sizes().vec(), like[i].scalar_type(), like[i].device()}, partner_.rank, tag(i)));
+          of_.transport->receive({like[i].sizes().vec(), like[i].scalar_type(), like[i].device()}, partner_->rank, tag(i)));
+    wait_for(posted, "waiting for attention shared with rank {}");
     std::vector<at::Tensor> values;
-    SpanLog::Moment begin = of_.spans->now();
     for (const PendingPtr& pending : posted) {
-      pending->wait(of_.deadline, fmt::format("{}, waiting for attention shared with rank {}", action_, partner_.rank));
       values.push_back(std::move(pending->value));
       charge_to_this_thread(values.back());
     }
-    of_.waits->emplace_back(std::move(begin), of_.spans->now());
     return values;
   }
   // The tokens of the queries that are sent.
-  Tokens queries(std::int64_t length) const { return {partner_.giving_slice % of_.layout->splits * length, length}; }
+  Tokens queries(std::int64_t length) const { return {partner_->giving_slice % of_.layout->splits * length, length}; }
   void end() {
-    SpanLog::Moment begin = of_.spans->now();
-    for (const PendingPtr& pending : sent_)
-      pending->wait(of_.deadline, fmt::format("{}, waiting until rank {} takes its attention", action_, partner_.rank));
-    of_.waits->emplace_back(std::move(begin), of_.spans->now());
+    if (partner_) wait_for(sent_, "waiting until rank {} takes its attention");
   }
 
  private:
   std::uint32_t tag(std::size_t tensor) const {
-    return of_.layout->tag(first_message_ + static_cast<int>(tensor), 0, partner_.giving_slice, backward_);
+    return of_.layout->tag(first_message_ + static_cast<int>(tensor), 0, partner_->giving_slice, backward_);
+  }
+  void wait_for(const std::vector<PendingPtr>& pending, const char* what) {
+    SpanLog::Moment begin = of_.spans->now();
+    for (const PendingPtr& one : pending)
+      one->wait(of_.deadline, fmt::format("{}, {}", action_, fmt::format(fmt::runtime(what), partner_->rank)));
+    of_.waits->emplace_back(std::move(begin), of_.spans->now());
   }
 
   const AttentionRun& of_;
-  const AttentionPartner& partner_;
+  std::optional<AttentionPartner> partner_;
   bool backward_;
   const std::string& action_;
   int first_message_ = 0;
@@ -144,56 +129,55 @@ AttentionForm without_mask(AttentionForm form) {
   return form;
 }
 
-void forward(Shared& call, Line* line, int slices) {
+void forward(Shared& call, Line& line) {
   Attended attended = attended_to_nothing(call.form, call.query, call.values.size(kFeatures));
-  const std::int64_t all = call.keys.size(kTokens), given = slices < 0 ? -slices * call.length() : 0;
+  const std::int64_t all = call.keys.size(kTokens), given = line.given() * call.length();
   if (given > 0) {
-    std::vector<at::Tensor> sent = call.early(-slices);
+    std::vector<at::Tensor> sent = call.early(line.given());
     sent.insert(sent.begin(), call.query);
-    line->send(sent);
+    line.send(sent);
   }
   attend_to(call, call.query, call.queries(), given, all, call.keys, call.values, attended);
   if (given > 0) {
-    const std::vector<at::Tensor> arrived = line->receive({attended.output, attended.log_sum});
+    const std::vector<at::Tensor> arrived = line.receive({attended.output, attended.log_sum});
     merge(attended, {arrived[0], arrived[1]});
   }
   call.output = attended.output.to(call.query.scalar_type());
   call.log_sum = attended.log_sum;
-  if (slices <= 0) return;
-  const std::vector<at::Tensor> early = call.like_early(slices);
-  const std::vector<at::Tensor> arrived = line->receive({call.query, early[0], early[1]});
+  if (line.taken() == 0) return;
+  const std::vector<at::Tensor> early = call.like_early(line.taken());
+  const std::vector<at::Tensor> arrived = line.receive({call.query, early[0], early[1]});
   Attended other = attended_to_nothing(call.form, arrived[0], call.values.size(kFeatures));
-  attend(without_mask(call.form), arrived[0], line->queries(call.length()), arrived[1], arrived[2], {0, early[0].size(kTokens)},
+  attend(without_mask(call.form), arrived[0], line.queries(call.length()), arrived[1], arrived[2], {0, early[0].size(kTokens)},
          other);
-  line->send({other.output, other.log_sum});
+  line.send({other.output, other.log_sum});
 }
 
-OperandGradients backward(const Shared& call, Line* line, int slices, const at::Tensor& gradient) {
-  const at::ScalarType type = type_of_sums(call.query.scalar_type());
-  const at::Tensor weight = (gradient.to(type) * call.output.to(type)).sum(kFeatures);
+OperandGradients backward(const Shared& call, Line& line, const at::Tensor& gradient) {
+  const at::Tensor weight = weight_of_rows(gradient, call.output);
   OperandGradients sums{sums_like(call.query), sums_like(call.keys), sums_like(call.values)};
-  const std::int64_t all = call.keys.size(kTokens), given = slices < 0 ? -slices * call.length() : 0;
+  const std::int64_t all = call.keys.size(kTokens), given = line.given() * call.length();
   if (given > 0) {
-    const std::vector<at::Tensor> early = call.early(-slices);
-    line->send({call.query, early[0], early[1], call.log_sum, gradient, weight});
+    const std::vector<at::Tensor> early = call.early(line.given());
+    line.send({call.query, early[0], early[1], call.log_sum, gradient, weight});
   }
   attend_backward(call.form, call.query, call.queries(), tokens_of(call.keys, given, all), tokens_of(call.values, given, all),
                   {given, all - given}, call.log_sum, gradient, weight,
                   {sums.query, tokens_of(sums.key, given, all), tokens_of(sums.value, given, all)});
   if (given > 0) {
     const at::Tensor key = tokens_of(sums.key, 0, given), value = tokens_of(sums.value, 0, given);
-    const std::vector<at::Tensor> arrived = line->receive({sums.query, key, value});
+    const std::vector<at::Tensor> arrived = line.receive({sums.query, key, value});
     sums.query.add_(arrived[0]);
     key.copy_(arrived[1]);
     value.copy_(arrived[2]);
   }
-  if (slices <= 0) return sums;
-  const std::vector<at::Tensor> early = call.like_early(slices);
-  const std::vector<at::Tensor> arrived = line->receive({call.query, early[0], early[1], call.log_sum, gradient, weight});
+  if (line.taken() == 0) return sums;
+  const std::vector<at::Tensor> early = call.like_early(line.taken());
+  const std::vector<at::Tensor> arrived = line.receive({call.query, early[0], early[1], call.log_sum, gradient, weight});
   const OperandGradients others{sums_like(arrived[0]), sums_like(arrived[1]), sums_like(arrived[2])};
-  attend_backward(without_mask(call.form), arrived[0], line->queries(call.length()), arrived[1], arrived[2],
+  attend_backward(without_mask(call.form), arrived[0], line.queries(call.length()), arrived[1], arrived[2],
                   {0, early[0].size(kTokens)}, arrived[3], arrived[4], arrived[5], others);
-  line->send({others.query, others.key, others.value});
+  line.send({others.query, others.key, others.value});
   return sums;
 }
 
@@ -201,10 +185,9 @@ struct SharedAttentionBackward : torch::autograd::Node {
   torch::autograd::variable_list apply(torch::autograd::variable_list&& arrived) override {
     const at::NoGradGuard no_graph;
     const at::Tensor gradient = arrived[0].defined() ? arrived[0].contiguous() : at::zeros_like(call.output);
-    std::optional<Line> line;
-    if (partner) line.emplace(of, *partner, number, true, action);
-    const OperandGradients sums = backward(call, line ? &*line : nullptr, partner ? partner->slices : 0, gradient);
-    if (line) line->end();
+    Line line(of, partner, number, true, action);
+    const OperandGradients sums = backward(call, line, gradient);
+    line.end();
     const at::ScalarType type = call.query.scalar_type();
     return {sums.query.to(type), sums.key.to(type), sums.value.to(type)};
   }
@@ -254,14 +237,19 @@ at::Tensor AttentionPartners::attend(int op, int slice, const OperatorRow& row, 
   const auto partner = [&](const std::optional<AttentionPartner>& side) {
     return side && number < side->shared ? side : std::nullopt;
   };
-  Shared call{form_of(row, stack), query.detach(), keys.detach(), values.detach(), slice * query.size(kTokens), {}, {}};
+  const auto by_head = [&](int) { return stack[panpipe::at(row.position("slopes"))].toTensor(); };  // sinks are refused
+  Shared call{attention_form(operators[panpipe::at(op)], by_head),
+              query.detach(),
+              keys.detach(),
+              values.detach(),
+              slice * query.size(kTokens),
+              {},
+              {}};
   {
     const at::NoGradGuard no_graph;
-    const std::optional<AttentionPartner> other = attended_.insert(op).second ? partner(forward_) : std::nullopt;
-    std::optional<Line> line;
-    if (other) line.emplace(of_, *other, number, false, action_);
-    forward(call, line ? &*line : nullptr, other ? other->slices : 0);
-    if (line) line->end();
+    Line line(of_, attended_.insert(op).second ? partner(forward_) : std::nullopt, number, false, action_);
+    forward(call, line);
+    line.end();
   }
   at::Tensor result = call.output.detach();
   if (!at::GradMode::is_enabled() || !(query.requires_grad() || keys.requires_grad() || values.requires_grad())) return result;

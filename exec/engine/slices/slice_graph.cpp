@@ -12,8 +12,6 @@
 namespace panpipe::exec {
 namespace {
 
-bool is_attention(const Operator& op) { return row_of(op).role == OperatorRole::Attention; }
-
 // Can what one token becomes be computed from the tokens before it?
 void check_looks_back_only(const OperatorGraph& graph) {
   bool attends = false;

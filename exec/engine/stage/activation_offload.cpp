@@ -13,42 +13,101 @@
 namespace panpipe::exec {
 namespace {
 
-thread_local ParkedActivations* capturing = nullptr;
 thread_local SavingAnswers* answering = nullptr;
+
+// Autograd asks its engine how saved tensors are packed: this one passes the question on, and is LibTorch's engine in everything
+// else.
+struct ParkingEngine : torch::autograd::Engine {
+  SavingHooks get_default_saved_variable_hooks() override { return saving_hooks(); }
+  // Lives as long as the process: its threads may outlast everything else.
+  static torch::autograd::Engine& the() {
+    static ParkingEngine* const engine = new ParkingEngine;
+    return *engine;
+  }
+};
+
+template <class Work>
+CopyNote copied(at::Device device, const std::optional<c10::Stream>& copies, Work work) {
+  const at::NoGradGuard no_graph;
+  CopyNote note;
+  std::optional<OnCopyStream> on_copies;
+  if (copies) {
+    on_copies.emplace(device, *copies);
+    note.start = timed(*copies);
+  }
+  work(note);
+  if (copies) note.end = timed(*copies);
+  return note;
+}
 
 }  // namespace
 
-// One tensor that autograd saved.
-struct ParkedActivations::Saved {
-  at::Tensor tensor;  // undefined while it is away
-};
+torch::autograd::Engine& autograd_engine() {
+  static torch::autograd::Engine& engine = []() -> torch::autograd::Engine& {
+    torch::autograd::set_default_engine_stub(&ParkingEngine::the);
+    return ParkingEngine::the();
+  }();
+  return engine;
+}
 
-// A piece of memory that is away, with the tensors that lie in it.
-struct ParkedActivations::Moved {
-  at::Tensor host;  // its bytes
-  struct View {
-    std::weak_ptr<Saved> saved;
-    at::TensorOptions options;
-    std::vector<std::int64_t> sizes, strides;
-    std::int64_t offset;
-  };
-  std::vector<View> views;
-};
+SavingHooks hooks_of(const SavingAnswers* answers) {
+  return answers == nullptr || !answers->asks_ ? nullptr : answers->asks_(hooks_of(answers->before_));
+}
+SavingHooks saving_hooks() { return hooks_of(answering); }
+
+SavingAnswers::SavingAnswers(Asks asks) : asks_(std::move(asks)), before_(std::exchange(answering, this)) {
+  autograd_engine();  // asked how to save before any backward
+}
+SavingAnswers::~SavingAnswers() { answering = before_; }
 
 // Outlives the owner as long as autograd may come back for something.
 struct ParkedActivations::Shelf {
-  explicit Shelf(at::Device on) : device(on) {
-    if (!device.is_cpu()) copies.emplace(guard_of(device).getStreamFromGlobalPool(device));
-  }
+  // One tensor that autograd saved.
+  struct Saved {
+    at::Tensor tensor;  // undefined while it is away
+  };
+  struct Hooks;
+  // A piece of memory that is away, with the tensors that lie in it.
+  struct Moved {
+    at::Tensor host;  // its bytes
+    struct View {
+      std::weak_ptr<Saved> saved;
+      at::TensorOptions options;
+      std::vector<std::int64_t> sizes, strides;
+      std::int64_t offset;
+    };
+    std::vector<View> views;
+  };
+
   at::Device device;
   std::optional<c10::Stream> copies;  // on a GPU
-  std::vector<std::weak_ptr<Saved>> saved;
-  std::vector<Moved> away;
-  std::optional<c10::Event> back;  // of the last reload: computation waits for it once
+  std::vector<std::weak_ptr<Saved>> saved{};
+  std::vector<Moved> away{};
+  std::optional<c10::Event> back{};  // of the last reload: computation waits for it once
 
   CopyNote offload();
   CopyNote reload();
   void move_out(std::vector<std::shared_ptr<Saved>> tensors, CopyNote& note);
+};
+
+struct ParkedActivations::Shelf::Hooks : torch::autograd::SavedVariableHooks {
+  explicit Hooks(std::shared_ptr<Shelf> to) : shelf(std::move(to)) {}
+  void call_pack_hook(const at::Tensor& tensor) override {
+    saved->tensor = tensor.detach();
+    shelf->saved.push_back(saved);
+  }
+  at::Tensor call_unpack_hook() override {
+    if (!saved->tensor.defined()) shelf->reload();
+    if (shelf->copies) {
+      const auto guard = guard_of(shelf->device);
+      const c10::Stream computing = guard.getStream(shelf->device);
+      if (shelf->back) shelf->back->block(computing);
+      guard.recordDataPtrOnStream(saved->tensor.storage().data_ptr(), computing);
+    }
+    return saved->tensor;
+  }
+  std::shared_ptr<Shelf> shelf;
+  std::shared_ptr<Saved> saved = std::make_shared<Saved>();
 };
 
 void ParkedActivations::Shelf::move_out(std::vector<std::shared_ptr<Saved>> tensors, CopyNote& note) {
@@ -71,107 +130,43 @@ void ParkedActivations::Shelf::move_out(std::vector<std::shared_ptr<Saved>> tens
 }
 
 CopyNote ParkedActivations::Shelf::offload() {
-  const at::NoGradGuard no_graph;
-  CopyNote note;
   std::map<const c10::StorageImpl*, std::vector<std::shared_ptr<Saved>>> by_memory;
   for (const auto& weak : saved)
     if (auto one = weak.lock(); one && one->tensor.defined() && one->tensor.has_storage())
       by_memory[one->tensor.storage().unsafeGetStorageImpl()].push_back(std::move(one));
-  std::optional<OnCopyStream> on_copies;
-  if (copies) {
-    on_copies.emplace(device, *copies);
-    note.start = timed(*copies);
-  }
-  for (auto& [memory, tensors] : by_memory)
-    if (tensors.front()->tensor.storage().use_count() == tensors.size() && memory->nbytes() > 0)
-      move_out(std::move(tensors), note);
-  if (copies) note.end = timed(*copies);
-  return note;
+  return copied(device, copies, [&](CopyNote& note) {
+    for (auto& [memory, tensors] : by_memory)
+      if (tensors.front()->tensor.storage().use_count() == tensors.size() && memory->nbytes() > 0)
+        move_out(std::move(tensors), note);
+  });
 }
 
 CopyNote ParkedActivations::Shelf::reload() {
-  const at::NoGradGuard no_graph;
-  CopyNote note;
-  if (away.empty()) return note;
-  std::optional<OnCopyStream> on_copies;
-  if (copies) {
-    on_copies.emplace(device, *copies);
-    note.start = timed(*copies);
-  }
-  for (Moved& moved : std::exchange(away, {})) {
-    const at::Tensor flat = at::empty(moved.host.sizes(), at::TensorOptions().dtype(at::kByte).device(device));
-    flat.copy_(moved.host, /*non_blocking=*/true);
-    note.bytes += static_cast<std::int64_t>(moved.host.nbytes());
-    for (const Moved::View& view : moved.views) {
-      const auto one = view.saved.lock();
-      if (!one) continue;
-      one->tensor = at::empty({0}, view.options);
-      one->tensor.set_(flat.storage(), view.offset, view.sizes, view.strides);
-    }
-  }
-  if (copies) {
-    note.end = timed(*copies);
-    back = timed(*copies);
-  }
-  return note;
-}
-
-// Autograd asks its engine how saved tensors are packed: this one answers for threads that capture, and is LibTorch's engine in
-// everything else.
-struct ParkingEngine : torch::autograd::Engine {
-  struct Hooks : torch::autograd::SavedVariableHooks {
-    explicit Hooks(std::shared_ptr<ParkedActivations::Shelf> to) : shelf(std::move(to)) {}
-    void call_pack_hook(const at::Tensor& tensor) override {
-      saved->tensor = tensor.detach();
-      shelf->saved.push_back(saved);
-    }
-    at::Tensor call_unpack_hook() override {
-      if (!saved->tensor.defined()) shelf->reload();
-      if (shelf->copies) {
-        const auto guard = guard_of(shelf->device);
-        const c10::Stream computing = guard.getStream(shelf->device);
-        if (shelf->back) shelf->back->block(computing);
-        guard.recordDataPtrOnStream(saved->tensor.storage().data_ptr(), computing);
+  if (away.empty()) return {};
+  return copied(device, copies, [&](CopyNote& note) {
+    for (Moved& moved : std::exchange(away, {})) {
+      const at::Tensor flat = at::empty(moved.host.sizes(), at::TensorOptions().dtype(at::kByte).device(device));
+      flat.copy_(moved.host, /*non_blocking=*/true);
+      note.bytes += static_cast<std::int64_t>(moved.host.nbytes());
+      for (const Moved::View& view : moved.views) {
+        const auto one = view.saved.lock();
+        if (!one) continue;
+        one->tensor = at::empty({0}, view.options);
+        one->tensor.set_(flat.storage(), view.offset, view.sizes, view.strides);
       }
-      return saved->tensor;
     }
-    std::shared_ptr<ParkedActivations::Shelf> shelf;
-    std::shared_ptr<ParkedActivations::Saved> saved = std::make_shared<ParkedActivations::Saved>();
-  };
-  SavingHooks get_default_saved_variable_hooks() override { return answering ? answering->asks_() : parking(); }
-  static SavingHooks parking() {
-    if (capturing == nullptr) return nullptr;
-    return std::make_unique<Hooks>(capturing->shelf_);
-  }
-  // Lives as long as the process: its threads may outlast everything else.
-  static torch::autograd::Engine& the() {
-    static ParkingEngine* const engine = new ParkingEngine;
-    return *engine;
-  }
-};
-
-torch::autograd::Engine& autograd_engine() {
-  static torch::autograd::Engine& engine = [&]() -> torch::autograd::Engine& {
-    torch::autograd::set_default_engine_stub(&ParkingEngine::the);
-    return ParkingEngine::the();
-  }();
-  return engine;
+    if (copies) back = timed(*copies);
+  });
 }
 
-SavingHooks parking_hooks() { return ParkingEngine::parking(); }
-
-SavingAnswers::SavingAnswers(std::function<SavingHooks()> asks)
-    : asks_(std::move(asks)), before_(std::exchange(answering, this)) {}
-SavingAnswers::~SavingAnswers() { answering = before_; }
-
-ParkedActivations::ParkedActivations(at::Device device) : shelf_(std::make_shared<Shelf>(device)) {
-  autograd_engine();  // asked how to save before any backward
+ParkedActivations::ParkedActivations(at::Device device) : shelf_(std::make_shared<Shelf>(Shelf{device, {}})) {
+  if (!device.is_cpu()) shelf_->copies.emplace(guard_of(device).getStreamFromGlobalPool(device));
 }
 
-ParkedActivations::~ParkedActivations() = default;
-
-ParkedActivations::Capture::Capture(ParkedActivations* owner) : before_(std::exchange(capturing, owner)) {}
-ParkedActivations::Capture::~Capture() { capturing = before_; }
+ParkedActivations::Capture::Capture(const ParkedActivations* owner)
+    : SavingAnswers(owner == nullptr ? Asks() : [shelf = owner->shelf_](const SavingHooks&) -> SavingHooks {
+        return std::make_unique<Shelf::Hooks>(shelf);
+      }) {}
 
 CopyNote ParkedActivations::offload() { return shelf_->offload(); }
 CopyNote ParkedActivations::reload() { return shelf_->reload(); }

@@ -27,19 +27,21 @@ torch::autograd::Engine& autograd_engine();
 
 // How autograd stores the tensor that it is saving on this thread; null means LibTorch's own way.
 using SavingHooks = std::unique_ptr<torch::autograd::SavedVariableHooks>;
-SavingHooks parking_hooks();  // of the current capture, if any
+SavingHooks saving_hooks();  // that it would get now
 
-// During its lifetime `asks` supplies the hooks for this thread, before any capture.
+// During its lifetime `asks` supplies the hooks for this thread; it gets those that there would be without it. Null: LibTorch's
+// way.
 class SavingAnswers {
  public:
-  explicit SavingAnswers(std::function<SavingHooks()> asks);
+  using Asks = std::function<SavingHooks(SavingHooks outer)>;
+  explicit SavingAnswers(Asks asks);
   ~SavingAnswers();
   SavingAnswers(const SavingAnswers&) = delete;
   SavingAnswers& operator=(const SavingAnswers&) = delete;
 
  private:
-  friend struct ParkingEngine;
-  std::function<SavingHooks()> asks_;
+  friend SavingHooks hooks_of(const SavingAnswers* answers);
+  Asks asks_;
   SavingAnswers* before_;
 };
 
@@ -52,20 +54,10 @@ struct CopyNote {
 class ParkedActivations {
  public:
   explicit ParkedActivations(at::Device device);
-  ~ParkedActivations();
-  ParkedActivations(const ParkedActivations&) = delete;
-  ParkedActivations& operator=(const ParkedActivations&) = delete;
 
   // During its lifetime, tensors that autograd saves on this thread belong to `owner`. Null: nothing is captured.
-  class Capture {
-   public:
-    explicit Capture(ParkedActivations* owner);
-    ~Capture();
-    Capture(const Capture&) = delete;
-    Capture& operator=(const Capture&) = delete;
-
-   private:
-    ParkedActivations* before_;
+  struct Capture : SavingAnswers {
+    explicit Capture(const ParkedActivations* owner);
   };
 
   CopyNote offload();
@@ -73,9 +65,6 @@ class ParkedActivations {
   CopyNote reload();
 
  private:
-  friend struct ParkingEngine;
-  struct Saved;
-  struct Moved;
   struct Shelf;
   std::shared_ptr<Shelf> shelf_;
 };

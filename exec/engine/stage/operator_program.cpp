@@ -2,7 +2,6 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
-#include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/scalar_tensor.h>
@@ -19,6 +18,8 @@
 #include "exec/engine/stage/own_operators.hpp"
 #include "exec/engine/stage/recomputation.hpp"
 #include "exec/engine/stage/scalar_types.hpp"
+#include "exec/engine/stage/stack_tensors.hpp"
+#include "exec/engine/stage/torch_error.hpp"
 #include "exec/engine/stage/weight_copies.hpp"
 #include "exec/engine/transport/transport.hpp"
 
@@ -32,18 +33,17 @@ at::Tensor wrapped_number(const at::Scalar& value) {
   return tensor;
 }
 
+template <class Element>
+c10::List<Element> list_of(const std::vector<std::int64_t>& numbers) {
+  c10::List<Element> list;
+  for (const std::int64_t one : numbers) list.push_back(static_cast<Element>(one));
+  return list;
+}
+
 // The schema's type decides what a literal becomes; the graph's literals are as the model's author wrote them.
 c10::IValue coerce_list(c10::IValue value, const c10::TypePtr& element) {
-  if (element->kind() == c10::TypeKind::BoolType && value.isIntList()) {
-    c10::List<bool> list;
-    for (const std::int64_t one : value.toIntVector()) list.push_back(one != 0);
-    return list;
-  }
-  if (element->kind() == c10::TypeKind::FloatType && value.isIntList()) {
-    c10::List<double> list;
-    for (const std::int64_t one : value.toIntVector()) list.push_back(static_cast<double>(one));
-    return list;
-  }
+  if (element->kind() == c10::TypeKind::BoolType && value.isIntList()) return list_of<bool>(value.toIntVector());
+  if (element->kind() == c10::TypeKind::FloatType && value.isIntList()) return list_of<double>(value.toIntVector());
   if (element->kind() == c10::TypeKind::FloatType && value.isDouble()) return c10::List<double>({value.toDouble()});
   if (element->kind() == c10::TypeKind::OptionalType && value.isTensorList()) {
     c10::List<std::optional<at::Tensor>> list;
@@ -70,39 +70,6 @@ c10::IValue coerce(c10::IValue value, const c10::TypePtr& type) {
     return coerce_list(std::move(value), wanted->expectRef<c10::ListType>().getElementType());
   return value;
 }
-
-// A region of the model's author: no_grad, or autocast. Weights are cast at each use: a cache would outlive the weights' update.
-class OperatorRegion {
- public:
-  explicit OperatorRegion(const Operator& op) {
-    if (!op.recorded && at::GradMode::is_enabled()) {
-      at::GradMode::set_enabled(false);
-      restores_gradients_ = true;
-    }
-    if (!op.autocast) return;
-    device_ = op.autocast->device == "cuda" ? at::kCUDA : at::kCPU;
-    dtype_ = at::autocast::get_autocast_dtype(*device_);
-    enabled_ = at::autocast::is_autocast_enabled(*device_);
-    cached_ = at::autocast::is_autocast_cache_enabled();
-    at::autocast::set_autocast_dtype(*device_, scalar_type(op.autocast->dtype));
-    at::autocast::set_autocast_enabled(*device_, true);
-    at::autocast::set_autocast_cache_enabled(false);
-  }
-  ~OperatorRegion() {
-    if (restores_gradients_) at::GradMode::set_enabled(true);
-    if (!device_) return;
-    at::autocast::set_autocast_enabled(*device_, enabled_);
-    at::autocast::set_autocast_dtype(*device_, dtype_);
-    at::autocast::set_autocast_cache_enabled(cached_);
-  }
-  OperatorRegion(const OperatorRegion&) = delete;
-  OperatorRegion& operator=(const OperatorRegion&) = delete;
-
- private:
-  bool restores_gradients_ = false, enabled_ = false, cached_ = false;
-  std::optional<at::DeviceType> device_;
-  at::ScalarType dtype_{};
-};
 
 // The default generator is one per process and shared by rank threads: held from seeding until the draw is done.
 std::mutex& generator_lock() {
@@ -316,84 +283,73 @@ void OperatorProgram::call_again(int index, const CallContext& context, torch::j
   call(node, context, stack);
 }
 
+// A region of the model's author: no_grad, or autocast.
 void OperatorProgram::call_as_stated(const Node& node, torch::jit::Stack& stack) const {
   if (!node.surrounded) return node.handle.callBoxed(stack);
-  const OperatorRegion around(graph_->operators[node.index]);
+  const Operator& op = graph_->operators[node.index];
+  const at::AutoGradMode records(op.recorded && at::GradMode::is_enabled());
+  std::optional<AutocastRegion> region;
+  if (op.autocast) region.emplace(scalar_type(op.autocast->dtype), op.autocast->device == "cuda" ? at::kCUDA : at::kCPU);
   node.handle.callBoxed(stack);
 }
 
-std::vector<at::Tensor> OperatorProgram::run(std::vector<at::Tensor> values, const CallContext& context) const {
-  return run(std::move(values), context, nullptr);
+void OperatorProgram::fill_stack(const Node& node, const Slots& slots, const CallContext& context,
+                                 torch::jit::Stack& stack) const {
+  stack.assign(node.arguments.begin(), node.arguments.end());
+  for (c10::IValue& argument : stack)
+    if (holds_tensors(argument)) argument = emptied(argument);  // the compiled list is shared by all calls
+  for (const Fill& fill : node.fills)
+    if (fill.element < 0)
+      stack[fill.position] = slots[fill.slot];
+    else
+      put(stack[fill.position], fill.element, slots[fill.slot].toTensor());
+  if (context.evaluates)
+    for (const auto& [position, value] : node.evaluation) stack[position] = value;
 }
 
-std::vector<at::Tensor> OperatorProgram::run(std::vector<at::Tensor> values, const CallContext& context,
-                                             Observer* observer) const {
+void OperatorProgram::run(const Node& node, const CallContext& context, torch::jit::Stack& stack) const {
+  if (context.copies)
+    for (const Fill& fill : node.fills)
+      if (fill.weight >= 0) stack[fill.position] = context.copies->stand_in(stack[fill.position].toTensor());
+  const bool attends = node.row->role == OperatorRole::Attention, shares = attends && context.slice && context.slice->partners;
+  if (attends && !shares) {
+    if (context.slice) context.slice->sequence->attend(node.index, context.slice->index, *node.row, stack);
+    take_own_heads(*node.row, stack, context.context_member);
+  }
+  const auto called = [&] {
+    shares ? stack.assign(1, context.slice->attend_with_partners(node.index, *node.row, stack)) : call(node, context, stack);
+  };
+  if (context.recomputation)
+    context.recomputation->around(node.index, node.writes, node.lowers ? context.autocast : std::nullopt, stack, called);
+  else
+    called();
+}
+
+std::vector<at::Tensor> OperatorProgram::run(std::vector<at::Tensor> values, const CallContext& context) const {
   PANPIPE_CHECK(values.size() == inputs_.size(), "one value per input");
-  std::vector<c10::IValue> slots(slots_);
+  Slots slots(slots_);
   for (std::size_t i = 0; i < values.size(); ++i) slots[input_slots_[i]] = std::move(values[i]);
   torch::jit::Stack stack;
   for (const Node& node : nodes_) {
-    stack.assign(node.arguments.begin(), node.arguments.end());
-    for (std::size_t i = 0; i < node.fills.size(); ++i) {
-      const Fill& fill = node.fills[i];
-      c10::IValue& argument = stack[fill.position];
-      if (fill.element < 0) {
-        argument = slots[fill.slot];
-      } else {
-        // The compiled list is shared by all calls: filled in a copy.
-        const bool first = i == 0 || node.fills[i - 1].position != fill.position;
-        const at::Tensor& value = slots[fill.slot].toTensor();
-        if (argument.isTensorList()) {
-          if (first) argument = argument.toTensorList().copy();
-          argument.toTensorList().set(static_cast<std::size_t>(fill.element), value);
-        } else {
-          if (first) argument = argument.toOptionalTensorList().copy();
-          argument.toOptionalTensorList().set(static_cast<std::size_t>(fill.element), value);
-        }
-      }
-    }
-    if (context.evaluates)
-      for (const auto& [position, value] : node.evaluation) stack[position] = value;
+    fill_stack(node, slots, context, stack);
     wait_to_read(node, context);
-    if (observer) observer->before(node.index);
-    if (context.copies)
-      for (const Fill& fill : node.fills)
-        if (fill.weight >= 0) {
-          c10::IValue& argument = stack[fill.position];
-          argument = context.copies->stand_in(argument.toTensor());
-        }
+    if (context.observer) context.observer->before(node.index);
     try {
-      const bool attends = node.row->role == OperatorRole::Attention,
-                 shares = attends && context.slice && context.slice->partners;
-      if (attends && !shares) {
-        if (context.slice) context.slice->sequence->attend(node.index, context.slice->index, *node.row, stack);
-        take_own_heads(*node.row, stack, context.context_member);
-      }
-      std::optional<Recomputation::Operator> watch;
-      if (context.recomputation)
-        watch.emplace(*context.recomputation, node.index, node.writes, node.lowers ? context.autocast : std::nullopt, stack);
-      shares ? stack.assign(1, context.slice->attend_with_partners(node.index, *node.row, stack)) : call(node, context, stack);
-      if (watch) watch->done(stack);
+      run(node, context, stack);
     } catch (const PeerLost&) {  // of attention that ranks share
       throw;
-    } catch (const c10::Error& error) {
-      const Operator& op = graph_->operators[node.index];
-      throw std::runtime_error(
-          fmt::format("operator {} of module '{}' failed: {}", op.target, op.module, error.what_without_backtrace()));
     } catch (const std::exception& error) {
       const Operator& op = graph_->operators[node.index];
-      throw std::runtime_error(fmt::format("operator {} of module '{}' failed: {}", op.target, op.module, error.what()));
+      throw std::runtime_error(fmt::format("operator {} of module '{}' failed: {}", op.target, op.module, text_of(error)));
     }
-    if (observer) observer->after(node.index, stack);
+    if (context.observer) context.observer->after(node.index, stack);
     // An operator that returns a list (split, unbind) has its elements as results.
     if (stack.size() == 1 && stack[0].isTensorList() && !node.results.empty()) {
-      const auto list = stack[0].toTensorList();
-      for (std::size_t i = 0; i < node.results.size(); ++i)
-        if (node.results[i] >= 0) slots[node.results[i]] = list.get(i);
-    } else {
-      for (std::size_t i = 0; i < node.results.size(); ++i)
-        if (node.results[i] >= 0) slots[node.results[i]] = std::move(stack[i]);
+      const std::vector<at::Tensor> list = stack[0].toTensorVector();
+      stack.assign(list.begin(), list.end());
     }
+    for (std::size_t i = 0; i < node.results.size(); ++i)
+      if (node.results[i] >= 0) slots[node.results[i]] = std::move(stack[i]);
     for (const int slot : node.dead) slots[slot] = c10::IValue();
   }
   std::vector<at::Tensor> results;

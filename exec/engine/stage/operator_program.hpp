@@ -21,6 +21,14 @@ class Recomputation;
 class WeightCopies;
 class WeightVersions;
 
+// Is called around each operator of a program; used by profiling.
+class OperatorObserver {
+ public:
+  virtual ~OperatorObserver() = default;
+  virtual void before(int operator_index) = 0;
+  virtual void after(int operator_index, const std::vector<c10::IValue>& results) = 0;
+};
+
 // Parameters of a call in addition to the values.
 struct CallContext {
   std::uint64_t seed = 0;  // of the run
@@ -38,6 +46,7 @@ struct CallContext {
   const std::function<void()>* before_reading = nullptr;
   const WeightVersions* versions = nullptr;  // without a flush: the weights are read in this version
   std::int64_t version = 0;
+  OperatorObserver* observer = nullptr;
 };
 
 class OperatorProgram {
@@ -59,20 +68,12 @@ class OperatorProgram {
   // Calls operator `index` of the graph again, on a stack of its arguments, like run(). Buffers are not changed.
   void call_again(int index, const CallContext& context, torch::jit::Stack& stack) const;
 
-  // Like run(), but notifies `observer` before and after each operator; used by profiling.
-  class Observer {
-   public:
-    virtual ~Observer() = default;
-    virtual void before(int operator_index) = 0;
-    virtual void after(int operator_index, const std::vector<c10::IValue>& results) = 0;
-  };
-  std::vector<at::Tensor> run(std::vector<at::Tensor> values, const CallContext& context, Observer* observer) const;
-
  private:
   struct Fill {  // argument `position` comes from slot `slot`; inside a list, it is element `element`
     int position, element, slot;
     int weight = -1;  // graph tensor, if autocast would cast a parameter here
   };
+  using Slots = std::vector<c10::IValue>;
   struct Node {
     c10::OperatorHandle handle;
     int index;                           // in the graph
@@ -92,7 +93,9 @@ class OperatorProgram {
 
   Node compile(const Operator& op, int index);
   c10::IValue literal(Node& node, int position, const Argument& argument);
+  void fill_stack(const Node& node, const Slots& slots, const CallContext& context, torch::jit::Stack& stack) const;
   void wait_to_read(const Node& node, const CallContext& context) const;
+  void run(const Node& node, const CallContext& context, torch::jit::Stack& stack) const;
   void call(const Node& node, const CallContext& context, torch::jit::Stack& stack) const;
   void call_for_samples(const Node& node, CallContext context, torch::jit::Stack& stack) const;
   void call_as_stated(const Node& node, torch::jit::Stack& stack) const;

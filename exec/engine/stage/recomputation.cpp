@@ -14,7 +14,9 @@
 
 #include "base/error.hpp"
 #include "costmodel/workload/aliases.hpp"
+#include "exec/engine/stage/activation_offload.hpp"
 #include "exec/engine/stage/autograd_node.hpp"
+#include "exec/engine/stage/stack_tensors.hpp"
 
 namespace panpipe::exec {
 namespace again {
@@ -67,9 +69,9 @@ struct Hooks : torch::autograd::SavedVariableHooks {
 
 using SavedList = std::vector<std::shared_ptr<Saved>>;
 
-SavingHooks noting(SavedList& list) {
+SavingHooks noting(SavedList& list, SavingHooks parked) {
   list.push_back(std::make_shared<Saved>());
-  list.back()->parked = parking_hooks();
+  list.back()->parked = std::move(parked);
   return std::make_unique<Hooks>(list.back());
 }
 
@@ -89,30 +91,6 @@ struct Call {
   std::vector<std::pair<std::size_t, std::weak_ptr<Saved>>> inside;     // by number among what it saves
   std::size_t saves = 0;
 };
-
-template <class Visit>
-void for_each_tensor(const c10::IValue& value, Visit visit) {
-  if (value.isTensor() && value.toTensor().defined()) visit(value.toTensor(), -1);
-  if (value.isTensorList()) {
-    const auto list = value.toTensorList();
-    for (std::size_t i = 0; i < list.size(); ++i)
-      if (const at::Tensor& one = list.get(i); one.defined()) visit(one, static_cast<int>(i));
-  }
-  if (value.isOptionalTensorList()) {
-    const auto list = value.toOptionalTensorList();
-    for (std::size_t i = 0; i < list.size(); ++i)
-      if (const std::optional<at::Tensor> one = list.get(i); one && one->defined()) visit(*one, static_cast<int>(i));
-  }
-}
-
-void put(c10::IValue& argument, int element, at::Tensor tensor) {
-  if (element < 0)
-    argument = std::move(tensor);
-  else if (argument.isTensorList())
-    argument.toTensorList().set(static_cast<std::size_t>(element), tensor);
-  else
-    argument.toOptionalTensorList().set(static_cast<std::size_t>(element), tensor);
-}
 
 // Operators that run again together.
 struct Region {
@@ -142,18 +120,13 @@ struct Region {
     }
     SavedList saved;
     {
-      const SavingAnswers notes([&saved] {
-        saved.push_back(std::make_shared<Saved>());
-        return std::make_unique<Hooks>(saved.back());
-      });
+      const SavingAnswers notes([&saved](const SavingHooks&) { return noting(saved, nullptr); });
       call(again.op, again.stack);
     }
     PANPIPE_CHECK(saved.size() == again.saves, "an operator that runs again saves as many tensors as it did");
     for (const auto& [number, of_forward] : again.inside)
       if (const auto wanted = of_forward.lock()) wanted->tensor = saved[number]->tensor;
-    std::vector<at::Tensor> results;
-    for (const c10::IValue& value : again.stack)
-      for_each_tensor(value, [&](const at::Tensor& one, int) { results.push_back(one); });
+    const std::vector<at::Tensor> results = tensors_of(again.stack);
     for (const auto& [result, value] : again.makes)
       if (const auto wanted = value.lock()) wanted->tensor = results.at(result).detach();
   }
@@ -248,18 +221,13 @@ bool contains(const Memories& list, const c10::StorageImpl* memory) {
 }
 
 c10::IValue without_tensors(const c10::IValue& argument) {
-  if (argument.isTensorList()) return c10::List<at::Tensor>(std::vector<at::Tensor>(argument.toTensorList().size()));
-  if (argument.isOptionalTensorList()) {
-    c10::List<std::optional<at::Tensor>> list;
-    list.resize(argument.toOptionalTensorList().size());
-    return list;
-  }
+  if (holds_tensors(argument)) return emptied(argument);
   return argument.isTensor() && argument.toTensor().defined() ? c10::IValue() : argument;
 }
 
 }  // namespace
 
-struct Recomputation::Operator::Watched {
+struct Recomputation::Watched {
   Forward& forward;
   int op;
   RecomputedPart makes;
@@ -268,141 +236,124 @@ struct Recomputation::Operator::Watched {
   Call call;
   SavedList saved;
   Memories read, written;
-  std::optional<SavingAnswers> answers;
 
   Watched(Forward& in, int index) : forward(in), op(index), makes(in.listed_as(index)), block(in.block_of(index)) {}
 
   bool is_gone(const at::Tensor& tensor) const { return forward.find(tensor, block) != nullptr; }
-  void look_at(const torch::jit::Stack& stack, const std::vector<int>& writes);
-  void note_call(const torch::jit::Stack& stack);
-  void note_operand(const at::Tensor& tensor, int position, int element);
-  void cast_operands(torch::jit::Stack& stack, at::ScalarType lowered) const;
-  void let_results_go(const std::vector<at::Tensor>& results);
-  void let_saved_go(const Memories& kept);
-};
 
-void Recomputation::Operator::Watched::look_at(const torch::jit::Stack& stack, const std::vector<int>& writes) {
-  for (const c10::IValue& argument : stack)
-    for_each_tensor(argument, [&](const at::Tensor& one, int) { read.push_back(memory_of(one)); });
-  for (const int position : writes)
-    for_each_tensor(stack[position], [&](const at::Tensor& one, int) {
-      written.push_back(memory_of(one));
-      if (!is_gone(one)) makes = RecomputedPart::Nothing;  // what was there before is not kept
-    });
-  // A copy for the sake of strides (reshape) goes with what it copies.
-  const int source = viewed_tensor(forward.graph, forward.graph.operators[op]);
-  if (makes == RecomputedPart::Nothing && source >= 0 && written.empty())
-    for_each_tensor(stack.front(), [&](const at::Tensor& one, int) {
-      if (is_gone(one)) makes = RecomputedPart::Result;
-    });
-}
-
-void Recomputation::Operator::Watched::note_operand(const at::Tensor& tensor, int position, int element) {
-  Operand& operand = call.operands.emplace_back();
-  operand.position = position;
-  operand.element = element;
-  operand.requires_gradient = tensor.requires_grad();
-  operand.written = contains(written, memory_of(tensor));
-  if (const auto* memory = forward.find(tensor, block)) {
-    operand.held.reference = Forward::reference(*memory, tensor);
-    if (memory->region == region) operand.held.reference->region = nullptr;
-    return;
+  void look_at(const torch::jit::Stack& stack, const std::vector<int>& writes) {
+    for (const at::Tensor& one : tensors_of(stack)) read.push_back(memory_of(one));
+    for (const int position : writes)
+      for_each_tensor(stack[position], [&](const at::Tensor& one, int) {
+        written.push_back(memory_of(one));
+        if (!is_gone(one)) makes = RecomputedPart::Nothing;  // what was there before is not kept
+      });
+    // A copy for the sake of strides (reshape) goes with what it copies.
+    const int source = viewed_tensor(forward.graph, forward.graph.operators[op]);
+    if (makes == RecomputedPart::Nothing && source >= 0 && written.empty())
+      for_each_tensor(stack.front(), [&](const at::Tensor& one, int) {
+        if (is_gone(one)) makes = RecomputedPart::Result;
+      });
   }
-  operand.version = tensor._version();
-  operand.held.tensor = tensor.detach();
-  operand.held.parked = parking_hooks();
-  operand.held.keep();
-}
 
-void Recomputation::Operator::Watched::note_call(const torch::jit::Stack& stack) {
-  region = forward.region_of(op, makes);
-  call.op = op;
-  for (std::size_t p = 0; p < stack.size(); ++p) {
-    for_each_tensor(stack[p], [&](const at::Tensor& one, int element) { note_operand(one, static_cast<int>(p), element); });
-    call.stack.push_back(without_tensors(stack[p]));
+  void note_operand(const at::Tensor& tensor, int position, int element) {
+    Operand& operand = call.operands.emplace_back();
+    operand.position = position;
+    operand.element = element;
+    operand.requires_gradient = tensor.requires_grad();
+    operand.written = contains(written, memory_of(tensor));
+    if (const auto* memory = forward.find(tensor, block)) {
+      operand.held.reference = Forward::reference(*memory, tensor);
+      if (memory->region == region) operand.held.reference->region = nullptr;
+      return;
+    }
+    operand.version = tensor._version();
+    operand.held.tensor = tensor.detach();
+    operand.held.parked = saving_hooks();
+    operand.held.keep();
   }
-}
 
-void Recomputation::Operator::Watched::cast_operands(torch::jit::Stack& stack, at::ScalarType lowered) const {
-  for (c10::IValue& argument : stack) {
-    if (!argument.isTensor() || !argument.toTensor().defined() || argument.toTensor().scalar_type() != at::kFloat) continue;
-    const auto* memory = forward.find(argument.toTensor(), block);
-    if (memory == nullptr) continue;
-    const at::Tensor cast = argument.toTensor().to(lowered);
-    const auto source = std::make_shared<Reference>(Forward::reference(*memory, argument.toTensor()));
-    forward.let_go(cast, block, memory->region, std::make_shared<MadeValue>(MadeValue{at::Tensor(), {}, source, lowered}));
-    argument = cast;
-  }
-}
-
-void Recomputation::Operator::Watched::let_results_go(const std::vector<at::Tensor>& results) {
-  Memories made;
-  for (std::size_t i = 0; i < results.size(); ++i) {
-    const c10::StorageImpl* memory = memory_of(results[i]);
-    const bool own = memory != nullptr && (!contains(read, memory) || contains(written, memory));
-    if (!own || contains(made, memory)) continue;
-    made.push_back(memory);
-    const auto value = std::make_shared<MadeValue>(MadeValue{at::Tensor(), region, nullptr, {}});
-    forward.let_go(results[i], block, region, value);
-    call.makes.emplace_back(i, value);
-  }
-}
-
-// `kept`: memory of results that stay.
-void Recomputation::Operator::Watched::let_saved_go(const Memories& kept) {
-  for (std::size_t i = 0; i < saved.size(); ++i) {
-    Saved& one = *saved[i];
-    const c10::StorageImpl* memory = memory_of(one.tensor);
-    if (const auto* known = forward.find(one.tensor, block)) {
-      one.reference = Forward::reference(*known, one.tensor);
-      one.tensor.reset();
-    } else if (makes != RecomputedPart::Nothing && memory != nullptr && !contains(read, memory) && !contains(kept, memory)) {
-      one.region = region;
-      one.tensor.reset();
-      one.parked.reset();
-      call.inside.emplace_back(i, saved[i]);
-    } else {
-      one.keep();
+  void note_call(const torch::jit::Stack& stack) {
+    region = forward.region_of(op, makes);
+    call.op = op;
+    for (std::size_t p = 0; p < stack.size(); ++p) {
+      for_each_tensor(stack[p], [&](const at::Tensor& one, int element) { note_operand(one, static_cast<int>(p), element); });
+      call.stack.push_back(without_tensors(stack[p]));
     }
   }
-}
 
-Recomputation::Operator::Operator(Recomputation& forward, int op, const std::vector<int>& written,
-                                  std::optional<at::ScalarType> lowered, torch::jit::Stack& stack)
-    : watched_(std::make_unique<Watched>(*forward.forward_, op)) {
-  watched_->look_at(stack, written);
-  if (watched_->makes != RecomputedPart::Nothing)
-    watched_->note_call(stack);
+  void cast_operands(torch::jit::Stack& stack, at::ScalarType lowered) const {
+    for (c10::IValue& argument : stack) {
+      if (!argument.isTensor() || !argument.toTensor().defined() || argument.toTensor().scalar_type() != at::kFloat) continue;
+      const auto* memory = forward.find(argument.toTensor(), block);
+      if (memory == nullptr) continue;
+      const at::Tensor cast = argument.toTensor().to(lowered);
+      const auto source = std::make_shared<Reference>(Forward::reference(*memory, argument.toTensor()));
+      forward.let_go(cast, block, memory->region, std::make_shared<MadeValue>(MadeValue{at::Tensor(), {}, source, lowered}));
+      argument = cast;
+    }
+  }
+
+  void let_results_go(const std::vector<at::Tensor>& results) {
+    Memories made;
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      const c10::StorageImpl* memory = memory_of(results[i]);
+      const bool own = memory != nullptr && (!contains(read, memory) || contains(written, memory));
+      if (!own || contains(made, memory)) continue;
+      made.push_back(memory);
+      const auto value = std::make_shared<MadeValue>(MadeValue{at::Tensor(), region, nullptr, {}});
+      forward.let_go(results[i], block, region, value);
+      call.makes.emplace_back(i, value);
+    }
+  }
+
+  // `kept`: memory of results that stay.
+  void let_saved_go(const Memories& kept) {
+    for (std::size_t i = 0; i < saved.size(); ++i) {
+      Saved& one = *saved[i];
+      const c10::StorageImpl* memory = memory_of(one.tensor);
+      if (const auto* known = forward.find(one.tensor, block)) {
+        one.reference = Forward::reference(*known, one.tensor);
+        one.tensor.reset();
+      } else if (makes != RecomputedPart::Nothing && memory != nullptr && !contains(read, memory) && !contains(kept, memory)) {
+        one.region = region;
+        one.tensor.reset();
+        one.parked.reset();
+        call.inside.emplace_back(i, saved[i]);
+      } else {
+        one.keep();
+      }
+    }
+  }
+};
+
+void Recomputation::around(int op, const std::vector<int>& written, std::optional<at::ScalarType> lowered,
+                           torch::jit::Stack& stack, const std::function<void()>& call) {
+  Watched now(*forward_, op);
+  now.look_at(stack, written);
+  if (now.makes != RecomputedPart::Nothing)
+    now.note_call(stack);
   else if (lowered)
-    watched_->cast_operands(stack, *lowered);
-  for (const c10::IValue& argument : stack)  // casts too
-    for_each_tensor(argument, [&](const at::Tensor& one, int) { watched_->read.push_back(memory_of(one)); });
-  watched_->answers.emplace([list = &watched_->saved] { return noting(*list); });
-}
-
-Recomputation::Operator::~Operator() = default;
-
-void Recomputation::Operator::done(const torch::jit::Stack& stack) {
-  Watched& now = *watched_;
-  now.answers.reset();
-  std::vector<at::Tensor> results;
-  for (const c10::IValue& value : stack) for_each_tensor(value, [&](const at::Tensor& one, int) { results.push_back(one); });
+    now.cast_operands(stack, *lowered);
+  {
+    const SavingAnswers notes([&now](SavingHooks parked) { return noting(now.saved, std::move(parked)); });
+    call();
+  }
+  const std::vector<at::Tensor> results = tensors_of(stack);
   Memories kept;
-  if (now.makes == RecomputedPart::Result)
+  if (now.makes == RecomputedPart::Result) {
     now.let_results_go(results);
-  else
+  } else {
     for (const at::Tensor& one : results) kept.push_back(memory_of(one));
-  if (now.makes != RecomputedPart::Result)
-    for (const c10::StorageImpl* memory : now.written) now.forward.gone.erase(memory);
+    for (const c10::StorageImpl* memory : now.written) forward_->gone.erase(memory);
+  }
   now.call.saves = now.saved.size();
   now.let_saved_go(kept);
   if (!now.call.makes.empty() || !now.call.inside.empty()) now.region->calls.push_back(std::move(now.call));
 }
 
 Recomputation::Recomputation(const OperatorGraph& graph, const std::vector<RecomputedOperator>& listed, CallAgain call)
-    : forward_(std::make_unique<Forward>(Forward{graph, listed, std::move(call), {}, {}})) {
-  autograd_engine();  // asked how to save before any backward
-}
+    : forward_(std::make_unique<Forward>(Forward{graph, listed, std::move(call), {}, {}})) {}
 
 Recomputation::~Recomputation() = default;
 

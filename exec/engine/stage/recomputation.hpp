@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "costmodel/workload/graph.hpp"
-#include "exec/engine/stage/activation_offload.hpp"
 #include "exec/engine/stage_layout.hpp"
 
 namespace panpipe::exec {
@@ -32,25 +31,15 @@ class Recomputation {
   Recomputation(const Recomputation&) = delete;
   Recomputation& operator=(const Recomputation&) = delete;
 
-  // Surrounds one call.
-  class Operator {
-   public:
-    // `stack`: its arguments. `written`: those that it writes to. `lowered`: the type to which autocast casts its operands; a
-    // dropped operand is cast here, so that its cast can be dropped, too.
-    Operator(Recomputation& forward, int op, const std::vector<int>& written, std::optional<at::ScalarType> lowered,
-             torch::jit::Stack& stack);
-    ~Operator();
-    Operator(const Operator&) = delete;
-    Operator& operator=(const Operator&) = delete;
-    void done(const torch::jit::Stack& results);
-
-   private:
-    struct Watched;
-    std::unique_ptr<Watched> watched_;
-  };
+  // Surrounds `call` of an operator, which turns the stack of its arguments into its results. `written`: the arguments that it
+  // writes to. `lowered`: the type to which autocast casts its operands; a dropped operand is cast here, so that its cast can be
+  // dropped, too.
+  void around(int op, const std::vector<int>& written, std::optional<at::ScalarType> lowered, torch::jit::Stack& stack,
+              const std::function<void()>& call);
 
  private:
   struct Forward;
+  struct Watched;
   std::unique_ptr<Forward> forward_;
 };
 

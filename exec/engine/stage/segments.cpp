@@ -44,22 +44,19 @@ void find_flow(const OperatorGraph& graph, const StageRange& range, std::vector<
     if (leaving.count(tensor) == 0) parts[p].dead.push_back(tensor);
 }
 
-}  // namespace
-
-namespace {
-
-// The entry of range.again that holds the operator, or none.
-int recomputed_with(const StageRange& range, int op) {
-  for (std::size_t i = 0; i < range.again.size(); ++i)
-    if (op >= range.again[i].first && op < range.again[i].second) return static_cast<int>(i);
+// The entry of a list of ranges that holds the operator, or -1; `ends`: of an entry, its first operator and one past its last.
+template <class Range, class Ends>
+int entry_with(const std::vector<Range>& ranges, int op, Ends ends) {
+  for (std::size_t i = 0; i < ranges.size(); ++i)
+    if (const auto [first, end] = ends(ranges[i]); op >= first && op < end) return static_cast<int>(i);
   return -1;
 }
 
-// The entry of range.gathered that holds the operator, or none.
+int recomputed_with(const StageRange& range, int op) {
+  return entry_with(range.again, op, [](const auto& again) { return again; });
+}
 int gathered_with(const StageRange& range, int op) {
-  for (std::size_t i = 0; i < range.gathered.size(); ++i)
-    if (op >= range.gathered[i].first_operator && op < range.gathered[i].end_operator) return static_cast<int>(i);
-  return -1;
+  return entry_with(range.gathered, op, [](const GatheredRange& one) { return std::pair(one.first_operator, one.end_operator); });
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "base/error.hpp"
 #include "exec/engine/slices/attended_sequence.hpp"
 #include "exec/engine/stage/autocast_region.hpp"
+#include "exec/engine/stage/recomputation.hpp"
 #include "exec/engine/stage/scalar_types.hpp"
 #include "exec/engine/stage/weight_copies.hpp"
 #include "exec/engine/stage/weight_versions.hpp"
@@ -13,12 +14,8 @@
 namespace panpipe::exec {
 
 Stage::Stage(const OperatorGraph& graph, int first, int end, const std::vector<int>& outputs, const ParameterStore& parameters,
-             const std::vector<bool>& needs_gradient, bool recompute, at::Device device, WeightCopies* copies)
-    : program_(graph, first, end, outputs, device),
-      parameters_(&parameters),
-      copies_(copies),
-      graph_(&graph),
-      recompute_(recompute) {
+             const std::vector<bool>& needs_gradient, at::Device device, WeightCopies* copies)
+    : program_(graph, first, end, outputs, device), parameters_(&parameters), copies_(copies), graph_(&graph) {
   for (const int tensor : program_.outputs()) output_types_.push_back(scalar_type(graph.tensors[tensor].dtype));
   for (const int tensor : program_.inputs()) {
     const TensorRole role = graph.tensors[tensor].role;
@@ -34,33 +31,29 @@ Stage::Stage(const OperatorGraph& graph, int first, int end, const std::vector<i
     for (const int tensor : program_.lowered_weights()) copies->add(parameters_->tensor(tensor));
 }
 
-std::vector<at::Tensor> Stage::run(Live& live) {
-  std::vector<at::Tensor> values = live.inputs;
-  const WeightVersions* const versions = live.context.versions;
-  for (const at::Tensor& kept : kept_) values.push_back(versions ? versions->stand_in(kept, live.context.version) : kept);
-  if (live.context.slice)
-    for (std::size_t i = live.inputs.size(); i < values.size(); ++i)
-      values[i] = live.context.slice->part(program_.inputs()[i], values[i]);
-  for (std::size_t i = 0; i < live.before.size(); ++i) values[live.inputs.size() + written_[i]] = live.before[i];
+std::vector<at::Tensor> Stage::run(const std::vector<at::Tensor>& inputs, CallContext context,
+                                   const std::vector<at::Tensor>& written) {
+  PANPIPE_CHECK(inputs.size() == inputs_.size(), "one value per input");
+  context.copies = copies_;
+  std::vector<at::Tensor> values = inputs;
+  for (const at::Tensor& kept : kept_)
+    values.push_back(context.versions ? context.versions->stand_in(kept, context.version) : kept);
+  if (context.slice)
+    for (std::size_t i = inputs.size(); i < values.size(); ++i) values[i] = context.slice->part(program_.inputs()[i], values[i]);
+  for (std::size_t i = 0; i < written.size(); ++i) values[inputs.size() + written_[i]] = written[i];
+  std::optional<Recomputation> recomputation;  // keeps no results of operators that the backward makes again
+  if (!recomputed_.empty() && at::GradMode::is_enabled())
+    context.recomputation = &recomputation.emplace(
+        *graph_, recomputed_,
+        [this, again = context](int op, torch::jit::Stack& stack) { program_.call_again(op, again, stack); });
   std::vector<at::Tensor> results;
   {
-    const AutocastRegion region(live.context.autocast, values.empty() ? at::kCPU : values.front().device().type());
-    results = program_.run(std::move(values), live.context);
+    const AutocastRegion region(context.autocast, values.empty() ? at::kCPU : values.front().device().type());
+    results = program_.run(std::move(values), context);
   }
   // Values that leave the stage have the graph's type, which the receiver expects.
-  for (std::size_t i = 0; live.context.autocast && i < results.size(); ++i)
+  for (std::size_t i = 0; context.autocast && i < results.size(); ++i)
     if (results[i].is_floating_point()) results[i] = results[i].to(output_types_[i]);
-  return results;
-}
-
-// Runs, keeping no results of operators that the backward makes again.
-std::vector<at::Tensor> Stage::run_without_listed(Live& live) {
-  Recomputation recomputation(*graph_, recomputed_, [this, context = live.context](int op, torch::jit::Stack& stack) {
-    program_.call_again(op, context, stack);
-  });
-  live.context.recomputation = &recomputation;
-  std::vector<at::Tensor> results = run(live);
-  live.context.recomputation = nullptr;
   return results;
 }
 
@@ -77,65 +70,34 @@ std::vector<at::Tensor> Stage::written_buffers() const {
   return copies;
 }
 
-std::vector<at::Tensor> Stage::forward(int microbatch, std::vector<at::Tensor> values, const CallContext& context, bool drop,
-                                       std::vector<at::Tensor> written) {
-  PANPIPE_CHECK(values.size() == inputs_.size(), "one value per input");
+std::vector<at::Tensor> Stage::forward(int microbatch, const std::vector<at::Tensor>& values, const CallContext& context,
+                                       const std::vector<at::Tensor>& written) {
   Live& state = live_[microbatch];
-  state.context = context;
-  state.context.copies = copies_;
   for (std::size_t i = 0; i < values.size(); ++i) {
     // Arriving values are leaves here, and their gradients are sent back. Data need none: a first layer's would be computed in
     // vain.
-    at::Tensor leaf = values[i].detach();
-    if (gradient_inputs_[i]) leaf.requires_grad_(true);
-    state.inputs.push_back(std::move(leaf));
+    state.inputs.push_back(values[i].detach());
+    if (gradient_inputs_[i]) state.inputs.back().requires_grad_(true);
   }
-  state.before = std::move(written);
-  std::vector<at::Tensor> results;
-  if (recompute_ || drop) {
-    const at::NoGradGuard no_graph;
-    std::vector<at::Tensor> before;
-    if (state.before.empty()) before = written_buffers();
-    for (const at::Tensor& copy : state.before) before.push_back(copy.clone());
-    results = run(state);
-    state.before = std::move(before);
-  } else {
-    results = recomputed_.empty() ? run(state) : run_without_listed(state);
-    state.roots = backward_roots(results);
-    state.before.clear();
-  }
+  std::vector<at::Tensor> results = run(state.inputs, context, written);
+  state.roots = backward_roots(results);
   for (at::Tensor& result : results) result = result.detach();
   return results;
 }
 
 std::vector<at::Tensor> Stage::evaluate(const std::vector<at::Tensor>& values, const CallContext& context) {
-  PANPIPE_CHECK(values.size() == inputs_.size(), "one value per input");
   const at::NoGradGuard no_graph;
-  Live state;
-  state.context = context;
-  state.context.copies = copies_;
-  state.inputs = values;
-  state.before = written_buffers();
-  return run(state);
-}
-
-void Stage::recompute(int microbatch) {
-  Live& state = live(microbatch);
-  if (!state.roots.empty()) return;
-  state.roots = backward_roots(run(state));
-  state.before.clear();
+  return run(values, context, written_buffers());
 }
 
 std::vector<at::Tensor> Stage::backward(int microbatch, const std::vector<at::Tensor>& output_gradients) {
-  recompute(microbatch);
-  Live& state = live(microbatch);
+  const Live& state = live(microbatch);
   std::vector<at::Tensor> gradients = full_backward(state.roots, output_gradients, state.inputs);
   live_.erase(microbatch);
   return gradients;
 }
 
 std::vector<at::Tensor> Stage::input_gradient(int microbatch, const std::vector<at::Tensor>& output_gradients) {
-  recompute(microbatch);
   Live& state = live(microbatch);
   InputGradients result = input_gradients(state.roots, output_gradients, state.inputs);
   state.rest = std::move(result.rest);

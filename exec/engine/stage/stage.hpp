@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "exec/engine/stage/operator_program.hpp"
-#include "exec/engine/stage/recomputation.hpp"
 #include "exec/engine/stage/split_backward.hpp"
+#include "exec/engine/stage_layout.hpp"
 
 namespace panpipe::exec {
 
@@ -27,7 +27,7 @@ class Stage {
   // graph tensor whether a gradient flows back to it. `copies`: with autocast, of the rank's weights; this stage's weights are
   // added.
   Stage(const OperatorGraph& graph, int first, int end, const std::vector<int>& outputs, const ParameterStore& parameters,
-        const std::vector<bool>& needs_gradient, bool recompute, at::Device device = at::kCPU, WeightCopies* copies = nullptr);
+        const std::vector<bool>& needs_gradient, at::Device device = at::kCPU, WeightCopies* copies = nullptr);
 
   // Operators whose results forward() does not keep, ascending; those outside this stage are ignored.
   void set_recomputed(std::vector<RecomputedOperator> operators) { recomputed_ = std::move(operators); }
@@ -36,46 +36,38 @@ class Stage {
   const std::vector<int>& inputs() const { return inputs_; }
   const std::vector<int>& outputs() const { return program_.outputs(); }
 
-  // F. Values in the order of inputs(). The outputs are detached, since they leave the stage. `drop`: keeps only the inputs, even
-  // if the stage is not recomputed as a whole. `written`: reads and writes these copies in place of the buffers (see below).
-  std::vector<at::Tensor> forward(int microbatch, std::vector<at::Tensor> values, const CallContext& context, bool drop = false,
-                                  std::vector<at::Tensor> written = {});
-  // Copies of the buffers that the program writes: for the second run of a pass, which must not count a microbatch again.
+  // F. Values in the order of inputs(). The outputs are detached, since they leave the stage. `written`: reads and writes these
+  // in place of the written buffers, so that the second run of a pass does not count a microbatch again in running statistics.
+  std::vector<at::Tensor> forward(int microbatch, const std::vector<at::Tensor>& values, const CallContext& context,
+                                  const std::vector<at::Tensor>& written = {});
+  // Copies of the buffers that the program writes.
   std::vector<at::Tensor> written_buffers() const;
   // Like forward(), but keeps nothing for a backward and changes no buffer.
   std::vector<at::Tensor> evaluate(const std::vector<at::Tensor>& values, const CallContext& context);
-  // R. Rebuilds the dropped tensors; the backward calls it if no R action did before.
-  void recompute(int microbatch);
+  // The start of the backward of each output.
+  const std::vector<torch::autograd::Edge>& roots(int microbatch) { return live(microbatch).roots; }
   // B, I, W. Gradients in the order of outputs(), undefined if none flows; B and I return those of inputs().
   std::vector<at::Tensor> backward(int microbatch, const std::vector<at::Tensor>& output_gradients);
   std::vector<at::Tensor> input_gradient(int microbatch, const std::vector<at::Tensor>& output_gradients);
   void weight_gradient(int microbatch);
 
-  // Microbatches between their F and the end of their backward.
-  std::size_t live() const { return live_.size(); }
   void clear() { live_.clear(); }
   void forget(int microbatch) { live_.erase(microbatch); }
   const OperatorProgram& program() const { return program_; }
 
  private:
   struct Live {
-    CallContext context;
     std::vector<at::Tensor> inputs;            // leaves
-    std::vector<torch::autograd::Edge> roots;  // start of the backward, one per output; empty until recompute()
+    std::vector<torch::autograd::Edge> roots;  // one per output
     std::optional<WeightWork> rest;            // between I and W
-    // The next run reads and writes these in place of the written buffers: for recompute, copies from before the forward, so that
-    // running statistics count a microbatch only once.
-    std::vector<at::Tensor> before;
   };
-  std::vector<at::Tensor> run(Live& live);
-  std::vector<at::Tensor> run_without_listed(Live& live);
+  std::vector<at::Tensor> run(const std::vector<at::Tensor>& inputs, CallContext context, const std::vector<at::Tensor>& written);
   Live& live(int microbatch);
 
   OperatorProgram program_;
   const ParameterStore* parameters_;
   const WeightCopies* copies_;
   const OperatorGraph* graph_;
-  bool recompute_;
   std::vector<RecomputedOperator> recomputed_;
   std::vector<int> inputs_;
   std::vector<at::ScalarType> output_types_;  // in the graph, one per output

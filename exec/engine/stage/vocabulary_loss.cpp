@@ -4,6 +4,11 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
+#include <utility>
+
+#include "exec/engine/stage/stage_operator.hpp"
+
 namespace panpipe::exec {
 namespace {
 
@@ -57,6 +62,44 @@ at::Tensor vocabulary_gradient(const VocabularyPart& part, const VocabularyLoss&
   const at::Tensor counted = part.labels.ne(part.ignored);
   const at::Tensor weight = counted.to(gradient.scalar_type()) * (loss_gradient / counted.sum().clamp_min(1));
   return gradient.mul_(weight.unsqueeze(1));
+}
+
+namespace {
+
+class VocabularyLossOperator : public StageOperator {
+ public:
+  using StageOperator::StageOperator;
+
+  void forward(ForwardFlow& flow) override {
+    VocabularyPart own = vocabulary_part(op(), take(flow, "self"), take(flow, "target"), group().member());
+    const auto posted = group().post(CollectiveKind::AllReduce, vocabulary_statistics(own, group().member(), group().degree()));
+    VocabularyLoss whole = vocabulary_loss(own, group().take(*posted));
+    flow.values[op().outputs[0]].tensor = whole.loss;
+    if (flow.recorded) losses_[flow.microbatch] = {std::move(own), std::move(whole)};
+  }
+  void backward(BackwardFlow& flow) override {
+    const at::Tensor gradient = flow.take(op().outputs[0]);
+    if (!gradient.defined()) return;
+    const auto [own, whole] = std::move(losses_.extract(flow.microbatch).mapped());
+    flow.add(tensor_argument(op(), "self"), {vocabulary_gradient(own, whole, gradient)});
+  }
+  void clear() override { losses_.clear(); }
+
+ private:
+  std::unordered_map<int, std::pair<VocabularyPart, VocabularyLoss>> losses_;  // by microbatch
+};
+
+}  // namespace
+
+StageOperatorPtr make_vocabulary_loss(const StageSite& site, const StagePart& part) {
+  return std::make_unique<VocabularyLossOperator>(site, part);
+}
+
+VocabularyPart vocabulary_part(const Operator& op, at::Tensor logits, at::Tensor labels, int shard) {
+  const std::int64_t width = logits.size(1), first = width * shard;
+  const std::int64_t vocabulary = value_argument<std::int64_t>(op, "vocabulary").value();
+  return {std::move(logits), std::move(labels), first, std::clamp<std::int64_t>(vocabulary - first, 0, width),
+          value_argument<std::int64_t>(op, "ignore_index").value()};
 }
 
 }  // namespace panpipe::exec

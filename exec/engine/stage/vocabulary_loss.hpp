@@ -5,6 +5,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "costmodel/workload/graph.hpp"
+
 namespace panpipe::exec {
 
 struct VocabularyPart {
@@ -34,5 +36,8 @@ VocabularyLoss vocabulary_loss(const VocabularyPart& part, const at::Tensor& sum
 
 // Gradient of this rank's logits.
 at::Tensor vocabulary_gradient(const VocabularyPart& part, const VocabularyLoss& whole, const at::Tensor& loss_gradient);
+
+// The part of rank `shard` of a loss over the vocabulary. Throws std::bad_optional_access for another operator.
+VocabularyPart vocabulary_part(const Operator& op, at::Tensor logits, at::Tensor labels, int shard);
 
 }  // namespace panpipe::exec
