@@ -1,14 +1,17 @@
 #include "exec/engine/device.hpp"
 
+#include <ATen/Parallel.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <exception>
 #include <mutex>
 
 #include "base/error.hpp"
+#include "exec/launch/host.hpp"
 #include "exec/launch/visible_gpus.hpp"
 
 namespace panpipe::exec {
@@ -68,6 +71,21 @@ int gpu_count(std::string* why) noexcept {
   });
   if (why) *why = reason;
   return count;
+}
+
+int require_gpus(const std::string& option) {
+  std::string why;
+  const int count = gpu_count(&why);
+  if (count == 0) throw MachineError(fmt::format("{}: {}", option, why));
+  return count;
+}
+
+int threads_of_rank(int asked, int ranks_here) { return asked > 0 ? asked : std::max(1, host_cores() / std::max(1, ranks_here)); }
+
+// LibTorch stores it partly per process; reading it first makes the thread's own copy.
+void set_threads(int threads) {
+  at::get_num_threads();
+  at::set_num_threads(threads);
 }
 
 RankDevice::RankDevice(const std::string& kind, int local_rank) {

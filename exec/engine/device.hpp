@@ -13,6 +13,14 @@ namespace panpipe::exec {
 // reason for 0: no CUDA libraries in this LibTorch, no driver, one too old, no device.
 int gpu_count(std::string* why = nullptr) noexcept;
 
+// The same number. Throws MachineError if it is 0; `option` asked for a GPU.
+int require_gpus(const std::string& option = "--device cuda");
+
+// Threads that a rank computes with: those asked for (0: not stated), or its share of the host's cores among `ranks_here`.
+int threads_of_rank(int asked, int ranks_here);
+// Sets the number of this thread.
+void set_threads(int threads);
+
 // The device of a rank, for as long as it computes. On a GPU the calling thread gets its own stream, so that ranks that share a
 // device overlap.
 class RankDevice {

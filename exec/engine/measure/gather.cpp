@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "costmodel/plan/model_costs.hpp"
 #include "costmodel/plan/step_work.hpp"
+#include "exec/engine/measure/gathered.hpp"
 #include "exec/engine/measure/span_columns.hpp"
 #include "exec/engine/mesh.hpp"
 #include "schedule/rolling.hpp"
@@ -16,8 +16,6 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kCurvePoints = 1024;  // of a device's memory curve in the result
-
-double seconds_of(Clock::time_point time) { return std::chrono::duration<double>(time.time_since_epoch()).count(); }
 
 // Keeps the largest of each stretch of changes, so that no peak is lost.
 json thinned(const std::vector<MemoryAccount::Sample>& samples, Clock::time_point zero) {
@@ -35,7 +33,7 @@ json thinned(const std::vector<MemoryAccount::Sample>& samples, Clock::time_poin
 json to_json(const StepResult& step, const ClockReadings& clock) {
   json kept = json::array();
   for (const MemoryPart& part : step.kept) kept.push_back({std::string(name_of(part.use)), part.bytes.base()});
-  const double started = seconds_of(step.started);
+  const double started = std::chrono::duration<double>(step.started.time_since_epoch()).count();
   return {
       {"loss", step.loss_sum},           {"started", started - offset_at(clock.first, clock.last, started)},  // on rank 0's clock
       {"spans", columns_of(step.spans)}, {"before", step.memory.before},
@@ -43,24 +41,22 @@ json to_json(const StepResult& step, const ClockReadings& clock) {
       {"kept", std::move(kept)},         {"curve", thinned(step.memory.samples, step.started)}};
 }
 
-// A step of all ranks: when it began, and how long it took to the last end.
+// A step of all ranks: when it began and ended, and how long it took.
 struct WholeStep {
-  double zero = 0, duration = 0, loss = 0;
-  double end = 0;
+  double zero = 0, end = 0, duration = 0, loss = 0;
 };
 
 WholeStep whole(const std::vector<json>& ranks, std::size_t s, double losses) {
   WholeStep step;
-  double end = 0;
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     const json& rank = ranks[r]["steps"][s];
     const double started = rank["started"];
     step.zero = r == 0 ? started : std::min(step.zero, started);
-    for (const Span& span : spans_of(rank["spans"], static_cast<int>(r))) end = std::max(end, started + span.end.base());
+    for (const Span& span : spans_of(rank["spans"], static_cast<int>(r)))
+      step.end = std::max(step.end, started + span.end.base());
     step.loss += rank["loss"].get<double>() / losses;
   }
-  step.duration = std::max(0.0, end - step.zero);
-  step.end = end;
+  step.duration = std::max(0.0, step.end - step.zero);
   return step;
 }
 
@@ -137,15 +133,11 @@ Timeline gather_timeline(const PreparedRun& run, Transport& transport, const std
                          const ClockReadings& clock) {
   json mine = {{"clock_error", std::max(clock.first.error, clock.last.error)}, {"steps", json::array()}};
   for (const StepResult& step : steps) mine["steps"].push_back(to_json(step, clock));
-  const std::vector<std::uint8_t> bytes = json::to_cbor(mine);
-  const std::vector<std::string> all =
-      transport.all_gather(std::string(bytes.begin(), bytes.end()), std::chrono::seconds(60), "the spans of all ranks");
+  const std::vector<json> ranks = gathered(transport, mine, std::chrono::seconds(60), "the spans of all ranks");
   Timeline timeline;
   timeline.kind = TimelineKind::Measured;
   if (transport.rank() != 0 || steps.empty()) return timeline;
 
-  std::vector<json> ranks;
-  for (const std::string& text : all) ranks.push_back(json::from_cbor(text));
   std::vector<std::pair<double, std::size_t>> times;
   std::vector<WholeStep> whole_steps;
   const bool rolls = rolling_of(run.plan.schedule) != Rolling::None;  // then a step takes from the end of the one before it

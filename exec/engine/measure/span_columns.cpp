@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <type_traits>
 
 #include "base/error.hpp"
 
@@ -33,9 +32,7 @@ void for_each_field(AnySpan& span, Visit visit) {
 
 template <class T>
 json written(const T& field) {
-  if constexpr (std::is_enum_v<T>)
-    return static_cast<int>(field);
-  else if constexpr (requires { field.base(); })
+  if constexpr (requires { field.base(); })
     return field.base();
   else
     return field;
@@ -43,12 +40,10 @@ json written(const T& field) {
 
 template <class T>
 void read(const json& value, T& field) {
-  if constexpr (std::is_enum_v<T>)
-    field = static_cast<T>(value.get<int>());
-  else if constexpr (requires { field.base(); })
+  if constexpr (requires { field.base(); })
     field = T(value.get<decltype(field.base())>());
   else
-    field = value.get<T>();
+    value.get_to(field);
 }
 
 std::vector<std::string> names_of(const json& columns) {

@@ -41,7 +41,7 @@ std::function<void()> both_ways(c10::Device device, std::int64_t bytes) {
 
 void add_launches(DeviceMeter& meter) {
   const c10::Device device = meter.device();
-  meter.add_own({{"quantity", "launch"}}, [device] {
+  meter.add_own({{"quantity", "launch"}}, [device](double) {
     std::vector<double> samples;
     for (int i = 0; i < kLaunchSamples; ++i) samples.push_back(measure_launch(device));
     return samples;

@@ -1,7 +1,6 @@
 #include "exec/engine/profile/device_meter.hpp"
 
 #include <ATen/Functions.h>
-#include <c10/util/Exception.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 
 #include "base/files/standard_output.hpp"
 #include "exec/engine/profile/device_memory_size.hpp"
+#include "exec/engine/stage/torch_error.hpp"
 
 namespace panpipe::exec {
 namespace {
@@ -33,8 +33,7 @@ double size_of(const DeviceMeter::Line& line) { return line.value("bytes", 0.0) 
 
 // "scaled_mm: not implemented", without LibTorch's stack.
 std::string first_line(const std::exception& error) {
-  const auto* of_torch = dynamic_cast<const c10::Error*>(&error);
-  const std::string text = of_torch != nullptr ? of_torch->what_without_backtrace() : error.what();
+  const std::string text = text_of(error);
   return text.substr(0, std::min<std::size_t>(text.find('\n'), 200));
 }
 
@@ -58,12 +57,12 @@ DeviceMeter::DeviceMeter(c10::Device device, double seconds)
   };
 }
 
-void DeviceMeter::add(Line line, std::function<std::function<void()>()> make, Timed timed, std::function<double()> expected) {
-  queued_.push_back({std::move(line), std::move(make), nullptr, std::move(expected), timed});
+void DeviceMeter::add(Line line, std::function<std::function<void()>()> make, Timed timed) {
+  add_own(std::move(line), [this, make = std::move(make), timed](double share) { return samples_of(make(), timed, share); });
 }
 
-void DeviceMeter::add_own(Line line, std::function<std::vector<double>()> measure) {
-  queued_.push_back({std::move(line), nullptr, std::move(measure), nullptr, Timed::Whole});
+void DeviceMeter::add_own(Line line, std::function<std::vector<double>(double share)> measure) {
+  queued_.push_back({std::move(line), std::move(measure)});
 }
 
 void DeviceMeter::unknown(const std::string& what, const std::string& why) const {
@@ -79,12 +78,11 @@ void DeviceMeter::take() {
   std::stable_partition(queued_.begin(), queued_.end(), [&](const Queued& one) {
     return kinds.insert(one.line.value("quantity", "") + one.line.value("form", "") + one.line.value("way", "")).second;
   });
-  for (std::size_t i = 0; i < queued_.size(); ++i) {
-    const double left = std::chrono::duration<double>(end_ - std::chrono::steady_clock::now()).count();
-    take(queued_[i], left / static_cast<double>(queued_.size() - i));
-  }
+  for (std::size_t i = 0; i < queued_.size(); ++i) take(queued_[i], left() / static_cast<double>(queued_.size() - i));
   queued_.clear();
 }
+
+double DeviceMeter::left() const { return std::chrono::duration<double>(end_ - std::chrono::steady_clock::now()).count(); }
 
 void DeviceMeter::take(const Queued& one, double share) {
   std::string what;
@@ -92,12 +90,10 @@ void DeviceMeter::take(const Queued& one, double share) {
     if (key != "flops" && key != "bytes")
       what += (what.empty() ? "" : " ") + (value.is_string() ? value.get<std::string>() : key + " " + value.dump());
   try {
-    const double expected = one.expected ? one.expected() : 0;
-    const double left = std::chrono::duration<double>(end_ - std::chrono::steady_clock::now()).count();
-    if (share <= 0 || expected * (kLeastSamples + 1) > std::max(share, kLongest * left))
-      return unknown(what, share <= 0 ? "no time was left" : "the time given does not suffice: more --minutes");
-    if (one.measure) return report(one.line, one.measure());
-    report(one.line, samples_of(one.make(), one.timed, share));
+    if (share <= 0) return unknown(what, "no time was left");
+    if (expected(one.line) * (kLeastSamples + 1) > std::max(share, kLongest * left()))
+      return unknown(what, "the time given does not suffice: more --minutes");
+    report(one.line, one.measure(share));
   } catch (const std::exception& error) {
     unknown(what, first_line(error));
   }
@@ -149,14 +145,15 @@ void DeviceMeter::report(Line line, const std::vector<double>& samples) {
   done_.push_back(std::move(line));
 }
 
-double DeviceMeter::best_rate(const std::string& quantity, const std::string& form) const {
+// Seconds that a call takes at the best rate so far among lines of this quantity and form; 0: none yet.
+double DeviceMeter::expected(const Line& line) const {
+  const auto work_of = [](const Line& one) { return one.value("flops", one.value("bytes", 0.0)); };
   double best = 0;
-  for (const Line& line : done_) {
-    if (line["quantity"] != quantity || line.value("form", "") != form) continue;
-    const double work = line.value("flops", line.value("bytes", 0.0)), median = line["median"];
-    if (median > 0) best = std::max(best, work / median);
-  }
-  return best;
+  for (const Line& done : done_)
+    if (const double median = done["median"];
+        median > 0 && done["quantity"] == line["quantity"] && done.value("form", "") == line.value("form", ""))
+      best = std::max(best, work_of(done) / median);
+  return best > 0 ? work_of(line) / best : 0;
 }
 
 }  // namespace panpipe::exec

@@ -32,29 +32,23 @@ class DeviceMeter {
   // The size of a tensor that leaves room for others: a sixteenth of the device's memory at most.
   std::int64_t largest() const { return largest_; }
 
-  // Queues a measurement. `line` holds its quantity and sizes. `make` allocates what it needs and returns the work to time;
-  // `expected`: seconds that a call takes by earlier measurements, asked just before (nullptr: unknown).
-  void add(Line line, std::function<std::function<void()>()> make, Timed timed = Timed::Device,
-           std::function<double()> expected = nullptr);
-  // The same for measurements that time themselves and return seconds.
-  void add_own(Line line, std::function<std::vector<double>()> measure);
+  // Queues a measurement. `line` holds its quantity and sizes. `make` allocates what it needs and returns the work to time.
+  void add(Line line, std::function<std::function<void()>()> make, Timed timed = Timed::Device);
+  // The same for measurements that time themselves within `share` seconds and return seconds.
+  void add_own(Line line, std::function<std::vector<double>(double share)> measure);
   void unknown(const std::string& what, const std::string& why) const;
   // Takes all that were queued, short ones first; each gets an equal part of the time that is left.
   void take();
 
-  // The best rate of work so far among lines of this quantity and form: `work` (FLOPs or bytes) per second; 0: none yet.
-  double best_rate(const std::string& quantity, const std::string& form) const;
-
  private:
   struct Queued {
     Line line;
-    std::function<std::function<void()>()> make;
-    std::function<std::vector<double>()> measure;
-    std::function<double()> expected;
-    Timed timed = Timed::Device;
+    std::function<std::vector<double>(double share)> measure;
   };
   void take(const Queued& one, double share);
   std::vector<double> samples_of(const std::function<void()>& work, Timed timed, double share);
+  double left() const;
+  double expected(const Line& line) const;
   double once(const std::function<void()>& work) const;
   void keep_busy(double seconds);
   void report(Line line, const std::vector<double>& samples);

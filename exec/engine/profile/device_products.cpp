@@ -63,20 +63,15 @@ void add_products(DeviceMeter& meter) {
     for (const ProductSize& shape : kProducts) {
       if (4 * std::max({shape.m * shape.k, shape.n * shape.k, shape.m * shape.n}) > meter.largest()) continue;
       const double flops = 2.0 * static_cast<double>(shape.m) * static_cast<double>(shape.n) * static_cast<double>(shape.k);
-      meter.add(
-          {{"quantity", "product"},
-           {"form", form.name},
-           {"m", shape.m},
-           {"n", shape.n},
-           {"k", shape.k},
-           {"flops", flops},
-           {"bytes",
-            bytes * (shape.m * shape.k + shape.n * shape.k) + (form.products == Precision::Fp8 ? 2 : bytes) * shape.m * shape.n}},
-          [=] { return product(form, shape, device); }, Timed::Device,
-          [&meter, name = std::string(form.name), flops] {
-            const double rate = meter.best_rate("product", name);
-            return rate > 0 ? flops / rate : 0;
-          });
+      meter.add({{"quantity", "product"},
+                 {"form", form.name},
+                 {"m", shape.m},
+                 {"n", shape.n},
+                 {"k", shape.k},
+                 {"flops", flops},
+                 {"bytes", bytes * (shape.m * shape.k + shape.n * shape.k) +
+                               (form.products == Precision::Fp8 ? 2 : bytes) * shape.m * shape.n}},
+                [=] { return product(form, shape, device); });
     }
   }
 }
@@ -93,31 +88,24 @@ void add_attention(DeviceMeter& meter) {
       const double work =
           2.0 * static_cast<double>(batch * heads * head) * static_cast<double>(tokens) * static_cast<double>(tokens);
       for (const bool backward : {false, true}) {
-        const char* quantity = backward ? "attention_backward" : "attention_forward";
-        const double flops = backward ? 2.5 * work : work;
-        meter.add(
-            {{"quantity", quantity},
-             {"form", cpu ? "fp32" : "bf16"},
-             {"batch", batch},
-             {"heads", heads},
-             {"tokens", tokens},
-             {"head", head},
-             {"flops", flops}},
-            [=]() -> std::function<void()> {
-              std::vector<at::Tensor> inputs;
-              for (int i = 0; i < 3; ++i) inputs.push_back(drawn({batch, heads, tokens, head}, type, device).requires_grad_());
-              const auto forward = [inputs] {
-                return at::scaled_dot_product_attention(inputs[0], inputs[1], inputs[2], {}, 0, /*is_causal=*/true);
-              };
-              if (!backward) return [forward] { forward(); };
-              const at::Tensor out = forward(), gradient = at::ones_like(out);
-              return [=] { torch::autograd::grad({out}, inputs, {gradient}, /*retain_graph=*/true); };
-            },
-            Timed::Device,
-            [&meter, quantity = std::string(quantity), cpu, flops] {
-              const double rate = meter.best_rate(quantity, cpu ? "fp32" : "bf16");
-              return rate > 0 ? flops / rate : 0;
-            });
+        meter.add({{"quantity", backward ? "attention_backward" : "attention_forward"},
+                   {"form", cpu ? "fp32" : "bf16"},
+                   {"batch", batch},
+                   {"heads", heads},
+                   {"tokens", tokens},
+                   {"head", head},
+                   {"flops", backward ? 2.5 * work : work}},
+                  [=]() -> std::function<void()> {
+                    std::vector<at::Tensor> inputs;
+                    for (int i = 0; i < 3; ++i)
+                      inputs.push_back(drawn({batch, heads, tokens, head}, type, device).requires_grad_());
+                    const auto forward = [inputs] {
+                      return at::scaled_dot_product_attention(inputs[0], inputs[1], inputs[2], {}, 0, /*is_causal=*/true);
+                    };
+                    if (!backward) return [forward] { forward(); };
+                    const at::Tensor out = forward(), gradient = at::ones_like(out);
+                    return [=] { torch::autograd::grad({out}, inputs, {gradient}, /*retain_graph=*/true); };
+                  });
       }
     }
   }
@@ -129,22 +117,16 @@ void add_memory_traffic(DeviceMeter& meter) {
   for (std::int64_t bytes = 64 << 10; bytes <= std::min<std::int64_t>(1 << 30, meter.largest()); bytes *= 4) {
     const std::int64_t elements = bytes / 4;
     for (const bool sum : {false, true}) {
-      meter.add(
-          {{"quantity", sum ? "elementwise" : "copy"}, {"size", bytes}, {"bytes", (sum ? 3 : 2) * bytes}},
-          [=]() -> std::function<void()> {
-            const at::Tensor from = at::ones({elements}, options), to = at::ones({elements}, options);
-            if (!sum) return [=] { to.copy_(from); };
-            const at::Tensor other = at::ones({elements}, options);
-            return [=] {
-              at::Tensor out = to;
-              at::add_out(out, from, other);
-            };
-          },
-          Timed::Device,
-          [&meter, sum, bytes] {
-            const double rate = meter.best_rate(sum ? "elementwise" : "copy", "");
-            return rate > 0 ? (sum ? 3 : 2) * static_cast<double>(bytes) / rate : 0;
-          });
+      meter.add({{"quantity", sum ? "elementwise" : "copy"}, {"size", bytes}, {"bytes", (sum ? 3 : 2) * bytes}},
+                [=]() -> std::function<void()> {
+                  const at::Tensor from = at::ones({elements}, options), to = at::ones({elements}, options);
+                  if (!sum) return [=] { to.copy_(from); };
+                  const at::Tensor other = at::ones({elements}, options);
+                  return [=] {
+                    at::Tensor out = to;
+                    at::add_out(out, from, other);
+                  };
+                });
     }
   }
 }

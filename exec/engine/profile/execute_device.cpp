@@ -23,9 +23,7 @@ int execute_device(const DeviceRequest& request) {
   const int card = card_of(request.device);
   int cards = 0;
   if (card >= 0) {
-    std::string why;
-    cards = gpu_count(&why);
-    if (cards == 0) throw MachineError(fmt::format("--device {}: {}", request.device, why));
+    cards = require_gpus("--device " + request.device);
     if (card >= cards)
       throw InputError(fmt::format("--device {}: this process sees {} card{}: cuda:0{}", request.device, cards,
                                    cards == 1 ? "" : "s", cards == 1 ? "" : fmt::format(" to cuda:{}", cards - 1)));

@@ -1,6 +1,6 @@
 #include "exec/engine/profile/execute_profile.hpp"
 
-#include <ATen/Parallel.h>
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <torch/headeronly/version.h>
 #include <unistd.h>
@@ -23,9 +23,8 @@
 #include "base/version.hpp"
 #include "exec/engine/device.hpp"
 #include "exec/engine/profile/profile_rank.hpp"
+#include "exec/engine/ranks_here.hpp"
 #include "exec/engine/run/stop.hpp"
-#include "exec/engine/transport/common_end.hpp"
-#include "exec/engine/transport/on_threads.hpp"
 #include "exec/launch/host.hpp"
 #include "exec/launch/launch.hpp"
 #include "exec/launch/profile_options.hpp"
@@ -36,16 +35,6 @@ namespace {
 
 std::atomic<bool> writing{false};
 static_assert(std::atomic<bool>::is_always_lock_free, "read in a signal handler");
-
-int threads_of_rank(const ProfileRequest& request, int ranks_here) {
-  return request.threads > 0 ? request.threads : std::max(1, host_cores() / std::max(1, ranks_here));
-}
-
-// Partly the process's: asking first makes the thread's own copy.
-void set_threads(int threads) {
-  at::get_num_threads();
-  at::set_num_threads(threads);
-}
 
 std::string processor() {
   std::ifstream info("/proc/cpuinfo");
@@ -66,16 +55,7 @@ std::string gpu() {
   return "unknown";
 }
 
-std::string date() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  gmtime_r(&now, &parts);
-  std::array<char, 32> text{};
-  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text.data();
-}
-
-void add_provenance(Profile& profile, const PreparedProfile& job, const FilesRead& files, int ranks, const char* transport) {
+void add_provenance(Profile& profile, const PreparedProfile& job, const FilesRead& files, const Transport& transport) {
   std::array<char, 256> host{};
   gethostname(host.data(), host.size() - 1);
   const Scenario& scenario = job.experiment.scenario;
@@ -83,16 +63,16 @@ void add_provenance(Profile& profile, const PreparedProfile& job, const FilesRea
   measured["host"] = host.data();
   measured["processor"] = processor();
   measured["cores"] = std::to_string(host_cores());
-  measured["date"] = date();
+  measured["date"] = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
   measured["device"] = job.request.device;
   if (job.request.device == "cuda") {
     measured["gpu"] = gpu();
     measured["gpus"] = std::to_string(gpu_count());
   }
   measured["tensor"] = std::to_string(scenario.degrees.tensor);
-  measured["ranks"] = std::to_string(ranks);
-  measured["threads"] = std::to_string(threads_of_rank(job.request, ranks));
-  measured["transport"] = transport;
+  measured["ranks"] = std::to_string(transport.size());
+  measured["threads"] = std::to_string(threads_of_rank(job.request.threads, transport.size()));
+  measured["transport"] = transport.name();
   measured["panpipe"] = kVersion;
   measured["libtorch"] = TORCH_VERSION;
   measured["scenario"] = job.request.scenario;
@@ -120,40 +100,6 @@ void give(const PreparedProfile& job, const Profile& profile, const std::vector<
              stderr);
 }
 
-int profile_threads(const ProfileRequest& request) {
-  const FilesRead files;
-  const PreparedProfile job(request);
-  check_profile_outputs(request);
-  const auto transports = make_local_transports(request.ranks);
-  Profile profile;
-  std::vector<std::vector<MeasuredOperator>> operators_of(transports.size());
-  on_threads(transports, [&](Transport& transport) {
-    set_threads(threads_of_rank(request, request.ranks));
-    Profile mine = profile_rank(job, transport, &operators_of[transport.rank()]);
-    if (transport.rank() == 0) profile = std::move(mine);
-  });
-  add_provenance(profile, job, files, request.ranks, transports.front()->name());
-  give(job, profile, operators_of.front());
-  return 0;
-}
-
-int profile_process(const ProfileRequest& request, const World& world) {
-  const FilesRead files;
-  const PreparedProfile job(request);
-  check_profile_outputs(request);
-  const ProcessOptions options{world, std::chrono::seconds(60), kVersion, true};
-  const auto transport = request.transport == "nccl" ? make_nccl_transport(options) : make_gloo_transport(options);
-  set_threads(threads_of_rank(request, transport->local_size()));
-  std::vector<MeasuredOperator> operators;
-  Profile profile = profile_rank(job, *transport, &operators);
-  if (world.rank == 0) {
-    add_provenance(profile, job, files, world.size, transport->name());
-    give(job, profile, operators);
-  }
-  leave(*transport, std::chrono::seconds(60), "the end of the profile");
-  return 0;
-}
-
 }  // namespace
 
 void interrupt_profile() noexcept {
@@ -164,10 +110,20 @@ void interrupt_profile() noexcept {
 }
 
 int execute_profile(const ProfileRequest& request, const std::optional<World>& world) {
-  std::string why;
-  if (request.device == "cuda" && gpu_count(&why) == 0) throw MachineError("--device cuda: " + why);
-  if (request.transport == "local" || !world) return profile_threads(request);
-  return profile_process(request, *world);
+  if (request.device == "cuda") require_gpus();
+  const FilesRead files;
+  const PreparedProfile job(request);
+  check_profile_outputs(request);
+  run_ranks_here(request.transport, request.transport == "local" ? std::nullopt : world, request.ranks, std::chrono::seconds(60),
+                 "the end of the profile", [&](Transport& transport) {
+                   set_threads(threads_of_rank(request.threads, transport.local_size()));
+                   std::vector<MeasuredOperator> operators;
+                   Profile profile = profile_rank(job, transport, &operators);
+                   if (transport.rank() != 0) return;
+                   add_provenance(profile, job, files, transport);
+                   give(job, profile, operators);
+                 });
+  return 0;
 }
 
 }  // namespace panpipe::exec

@@ -16,19 +16,13 @@ namespace {
 
 // Bytes per second, over pinned memory as offloading uses it.
 double copy_rate(const at::Tensor& from, const at::Tensor& to, c10::Device gpu) {
-  Stopwatch watch(gpu);
-  std::vector<double> samples;
-  for (int i = 0; i < 7; ++i) watch.time(samples, [&] { to.copy_(from, /*non_blocking=*/true); });
-  watch.read();
-  return static_cast<double>(from.nbytes()) / robust_median(samples).median;
+  return static_cast<double>(from.nbytes()) / median_seconds(gpu, 7, [&] { to.copy_(from, /*non_blocking=*/true); });
 }
 
 }  // namespace
 
 int execute_copies() {
-  std::string why;
-  const int gpus = gpu_count(&why);
-  if (gpus == 0) throw MachineError("--device cuda: " + why);
+  const int gpus = require_gpus();
   constexpr std::int64_t kBytes = 64 << 20;  // some milliseconds over PCIe: what starts a copy does not count
   for (int number = 0; number < gpus; ++number) {
     const RankDevice device("cuda", number);

@@ -6,10 +6,10 @@
 #include <time.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <string_view>
 
+#include "exec/engine/measure/gathered.hpp"
 #include "exec/engine/profile/robust_median.hpp"
 #include "exec/engine/profile/stopwatch.hpp"
 #include "exec/engine/stage/operator_program.hpp"
@@ -17,10 +17,9 @@
 namespace panpipe::exec {
 namespace {
 
-using nlohmann::json;
-
-constexpr std::uint32_t kTag = 0xFFFFF000U, kGoOnTag = 0xFFFFF001U;  // far from the tags of a step's messages
+constexpr std::uint32_t kTag = 0xFFFFF000U, kAgainTag = 0xFFFFF001U;  // far from the tags of a step's messages
 constexpr const char* kMeasuring = "measuring messages";
+constexpr const char* kSumming = "measuring sums";
 constexpr int kMostRanksForAllPairs = 8;
 
 const std::vector<std::int64_t>& message_sizes() {
@@ -84,6 +83,30 @@ class HeadStart {
   int rounds_ = 4;
 };
 
+// Seconds of what is timed by this rank's device, which is behind its host: `repetitions` samples, without two to warm up. `turn`
+// gives the device one sample's work, and times it with the function that it is called with. A rank that `leads` gives a head
+// start before; a turn counts if the head start outlasted the host's work. `agree`: whether any rank that takes part begins anew.
+template <class Turn, class Agree>
+std::vector<double> device_samples(at::Device device, int repetitions, bool leads, Turn turn, Agree agree) {
+  HeadStart head_start(device);
+  Stopwatch watch(device);
+  std::vector<double> samples, kept;
+  for (int i = -2; i < repetitions;) {
+    if (leads) head_start.give();
+    bool mine = false;
+    turn([&](auto work) {
+      watch.time(samples, work);
+      mine = leads && head_start.too_short();
+    });
+    watch.read();
+    watch.wait();
+    const bool again = agree(mine);
+    if (again && !mine) head_start.lengthen();
+    if (!again && ++i > 0) kept.push_back(samples.back());
+  }
+  return kept;
+}
+
 struct RoundTrips {
   std::vector<double> one_way, work;  // half of what a round trip takes, and of what this rank computes for it
 };
@@ -116,43 +139,34 @@ int trips_of(std::int64_t bytes) {
   return static_cast<int>(std::clamp<std::int64_t>((16 << 20) / std::max<std::int64_t>(bytes, 1), 1, 8));
 }
 
-// Seconds one way by the first rank's device, which is behind its host. The first rank decides whether there is one more.
+// Seconds one way by the first rank's device. The first rank decides whether a turn is taken again.
 std::vector<double> device_round_trips(Transport& transport, int first, int second, std::int64_t bytes, int repetitions,
                                        at::Device device) {
   const at::Tensor value = message(std::max<std::int64_t>(bytes, 4), device);  // a run sends nothing empty
   const int trips = trips_of(bytes), me = transport.rank(), other = me == first ? second : first;
   const TensorSpec expected{value.sizes().vec(), value.scalar_type(), device};
-  const auto go_on = [&](bool more) {
+  const auto agree = [&](bool again) {
     if (me == first)
-      return transport.send(at::full({1}, more ? 1 : 0, at::kInt), other, kGoOnTag)->wait(kTimeout, kMeasuring), more;
-    const PendingPtr word = transport.receive({{1}, at::kInt, at::kCPU}, other, kGoOnTag);
+      return transport.send(at::full({1}, again ? 1 : 0, at::kInt), other, kAgainTag)->wait(kTimeout, kMeasuring), again;
+    const PendingPtr word = transport.receive({{1}, at::kInt, at::kCPU}, other, kAgainTag);
     word->wait(kTimeout, kMeasuring);
     return word->value.item<int>() == 1;
   };
-  HeadStart head_start(device);
-  Stopwatch watch(device);
-  std::vector<double> samples, kept;
-  std::vector<PendingPtr> sent;
-  for (int i = -2; go_on(i < repetitions);) {  // two to warm up
-    const auto take = [&] { transport.receive(expected, other, kTag)->wait(kTimeout, kMeasuring); };
-    const auto give = [&] { sent.push_back(transport.send(value, other, kTag)); };
-    if (me == first) head_start.give();
-    watch.time(samples, [&] {
+  const auto turn = [&](auto timed) {
+    std::vector<PendingPtr> sent;
+    const auto take_one = [&] { transport.receive(expected, other, kTag)->wait(kTimeout, kMeasuring); };
+    timed([&] {
       for (int trip = 0; trip < trips; ++trip) {
-        if (me != first) take();
-        give();
-        if (me == first) take();
+        if (me != first) take_one();
+        sent.push_back(transport.send(value, other, kTag));
+        if (me == first) take_one();
       }
     });
-    const bool again = me == first && head_start.too_short();
     for (const PendingPtr& one : sent) one->wait(kTimeout, kMeasuring);
-    sent.clear();
-    watch.read();
-    watch.wait();
-    if (again) continue;
-    if (++i > 0) kept.push_back(samples.back() / (2 * trips));
-  }
-  return kept;
+  };
+  std::vector<double> samples = device_samples(device, repetitions, me == first, turn, agree);
+  for (double& sample : samples) sample /= 2 * trips;
+  return samples;
 }
 
 std::vector<std::pair<int, int>> pairs(int ranks) {
@@ -165,33 +179,26 @@ std::vector<std::pair<int, int>> pairs(int ranks) {
 
 // Sums by the devices' clocks. A sum of one element lets them begin together.
 std::vector<double> device_sums(Transport& transport, const Group& group, const at::Tensor& value, int repetitions) {
-  const at::Device device = value.device();
-  const at::Tensor word = message(4, device);
-  HeadStart head_start(device);
-  Stopwatch watch(device);
-  std::vector<double> samples, kept;
-  for (int i = -2; i < repetitions;) {
-    head_start.give();
-    transport.all_reduce(word, group)->wait(kTimeout, "measuring sums");
-    watch.time(samples, [&] { transport.all_reduce(value, group)->wait(kTimeout, "measuring sums"); });
-    const bool mine = head_start.too_short();
-    watch.read();
-    // Ranks begin anew together.
-    const auto all = transport.all_gather(mine ? "again" : "", kTimeout, "measuring sums");
-    const bool again = std::find(all.begin(), all.end(), "again") != all.end();
-    if (again && !mine) head_start.lengthen();
-    if (again) continue;
-    if (++i > 0) kept.push_back(samples.back());
-  }
-  return kept;
+  const at::Tensor word = message(4, value.device());
+  const auto sum = [&](const at::Tensor& over) { transport.all_reduce(over, group)->wait(kTimeout, kSumming); };
+  const auto turn = [&](auto timed) {
+    sum(word);
+    timed([&] { sum(value); });
+  };
+  const auto agree = [&](bool mine) {  // ranks begin anew together
+    const std::vector<int> all = gathered(transport, mine ? 1 : 0, kTimeout, kSumming);
+    return std::find(all.begin(), all.end(), 1) != all.end();
+  };
+  return device_samples(value.device(), repetitions, true, turn, agree);
 }
 
-// [[size, seconds], ...] of the rank that measured, on every rank.
-TransferTable shared_table(Transport& transport, const json& mine, int owner) {
-  const auto all = transport.all_gather(mine.dump(), kTimeout, "gathering what was measured");
+using Times = std::vector<std::pair<std::int64_t, double>>;  // (bytes, seconds)
+
+// Of the rank that measured, on every rank.
+TransferTable shared_table(Transport& transport, const Times& mine, int owner) {
   TransferTable table;
-  for (const json& row : json::parse(all[owner]))
-    table.points.emplace_back(Bytes(row[0].get<std::int64_t>()), seconds(row[1].get<double>()));
+  const std::vector<Times> all = gathered(transport, mine, kTimeout, "gathering what was measured");
+  for (const auto& [bytes, time] : all[owner]) table.points.emplace_back(Bytes(bytes), seconds(time));
   // A smaller message is not slower, and noise only adds.
   for (std::size_t i = table.points.size(); i-- > 1;)
     table.points[i - 1].second = std::min(table.points[i].second, table.points[i - 1].second);
@@ -204,7 +211,7 @@ MeasuredMessages measure_transfers(Transport& transport, int repetitions, at::De
   MeasuredMessages found;
   for (const auto& [first, second] : pairs(transport.size())) {
     transport.barrier(kTimeout, "measuring messages");
-    json times = json::array(), work = json::array();
+    Times times, work;
     if (transport.rank() == first || transport.rank() == second) {
       for (const std::int64_t bytes : message_sizes()) {
         const int count = repetitions_for(bytes, repetitions);
@@ -212,8 +219,8 @@ MeasuredMessages measure_transfers(Transport& transport, int repetitions, at::De
             ahead_of(transport, device)
                 ? RoundTrips{device_round_trips(transport, first, second, bytes, count, device), std::vector<double>(1, 0.0)}
                 : ping_pong(transport, first, second, bytes, count, device);
-        times.push_back({bytes, robust_median(trips.one_way).median});
-        work.push_back({bytes, robust_median(trips.work).median});
+        times.emplace_back(bytes, robust_median(trips.one_way).median);
+        work.emplace_back(bytes, robust_median(trips.work).median);
       }
     }
     const TransferTable table = shared_table(transport, times, first), computed = shared_table(transport, work, first);
@@ -234,20 +241,20 @@ std::vector<ProfiledCollective> measure_collectives(Transport& transport, int re
     const Group group = transport.make_group(ranks);
     if (transport.rank() / members == first / members) mine_group = group;
   }
-  json mine = json::array();
+  Times mine;
   for (const std::int64_t bytes : message_sizes()) {
     if (bytes == 0) continue;
     const at::Tensor value = message(bytes, device);
     std::vector<double> samples;
     if (ahead_of(transport, device)) samples = device_sums(transport, mine_group, value, repetitions_for(bytes, repetitions));
     for (int i = -2; i < repetitions_for(bytes, repetitions) && !ahead_of(transport, device); ++i) {
-      transport.barrier(kTimeout, "measuring sums");
+      transport.barrier(kTimeout, kSumming);
       const auto start = Clock::now();
-      transport.all_reduce(value, mine_group)->wait(kTimeout, "measuring sums");
+      transport.all_reduce(value, mine_group)->wait(kTimeout, kSumming);
       Stopwatch(device).wait();
       if (i >= 0) samples.push_back(seconds_since(start));
     }
-    mine.push_back({bytes, robust_median(samples).median});
+    mine.emplace_back(bytes, robust_median(samples).median);
   }
   const TransferTable table = shared_table(transport, mine, 0);
   if (transport.rank() != 0) return {};
@@ -258,11 +265,7 @@ double measure_memory_bandwidth(at::Device device) {
   constexpr std::int64_t kBytes = 128 << 20;  // larger than the last-level caches of most processors and GPUs
   const at::TensorOptions options = at::TensorOptions().dtype(at::kByte).device(device);
   const at::Tensor from = at::zeros({kBytes}, options), to = at::zeros({kBytes}, options);
-  Stopwatch watch(device);
-  std::vector<double> samples;
-  for (int i = 0; i < 7; ++i) watch.time(samples, [&] { to.copy_(from); });
-  watch.read();
-  return 2.0 * static_cast<double>(kBytes) / robust_median(samples).median;
+  return 2.0 * static_cast<double>(kBytes) / median_seconds(device, 7, [&] { to.copy_(from); });
 }
 
 double measure_launch(at::Device device) {

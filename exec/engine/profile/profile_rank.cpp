@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "base/error.hpp"
@@ -12,6 +11,7 @@
 #include "costmodel/cost/matrix_optimizer.hpp"
 #include "exec/engine/device.hpp"
 #include "exec/engine/measure/device_memory.hpp"
+#include "exec/engine/measure/gathered.hpp"
 #include "exec/engine/profile/link_profiler.hpp"
 #include "exec/engine/profile/robust_median.hpp"
 #include "exec/engine/profile/unit_profiler.hpp"
@@ -22,8 +22,6 @@
 
 namespace panpipe::exec {
 namespace {
-
-using nlohmann::json;
 
 constexpr Clock::duration kLongTimeout = std::chrono::minutes(10);
 constexpr int kWarmUp = 2, kLeastRepetitions = 5;
@@ -40,28 +38,19 @@ std::int64_t window_bytes(const ProfileRequest& request, at::Device device) {
 
 // The same number on every rank: each window gets its share of the time, measured by the slowest rank's last warm-up.
 int repetitions(const ProfileRequest& request, Transport& transport, double round_s, double share_s) {
-  double slowest = 0;
-  for (const std::string& text : transport.all_gather(std::to_string(round_s), kTimeout, "agreeing on repetitions"))
-    slowest = std::max(slowest, std::stod(text));
+  const std::vector<double> all = gathered(transport, round_s, kTimeout, "agreeing on repetitions");
+  const double slowest = std::max(0.0, *std::max_element(all.begin(), all.end()));
   const double fitting = slowest > 0 ? share_s / slowest : request.repetitions;
   return std::max(kLeastRepetitions, static_cast<int>(std::min(fitting, static_cast<double>(request.repetitions))));
 }
 
 // Everybody's samples of everybody's units, on rank 0.
 std::vector<UnitSamples> pooled(Transport& transport, const std::vector<UnitSamples>& mine) {
-  json rows = json::array();
-  for (const UnitSamples& unit : mine) rows.push_back({unit.forward, unit.backward, unit.input_gradient, unit.weight_gradient});
-  const std::vector<std::uint8_t> bytes = json::to_cbor(rows);
-  const auto all = transport.all_gather(std::string(bytes.begin(), bytes.end()), kTimeout, "gathering what was measured");
   std::vector<UnitSamples> sum(mine.size());
-  for (const std::string& text : all) {
-    const json rank = json::from_cbor(text);
-    for (std::size_t u = 0; u < sum.size(); ++u) {
-      std::vector<double>* lists[] = {&sum[u].forward, &sum[u].backward, &sum[u].input_gradient, &sum[u].weight_gradient};
-      for (std::size_t list = 0; list < 4; ++list)
-        for (const json& sample : rank[u][list]) lists[list]->push_back(sample.get<double>());
-    }
-  }
+  for (const auto& rank : gathered(transport, mine, kTimeout, "gathering what was measured"))
+    for (std::size_t u = 0; u < sum.size(); ++u)
+      for (std::size_t pass = 0; pass < kUnitPasses; ++pass)
+        sum[u][pass].insert(sum[u][pass].end(), rank[u][pass].begin(), rank[u][pass].end());
   return sum;
 }
 
@@ -75,18 +64,23 @@ double trimmed_mean(std::vector<double> samples) {
   return sum / static_cast<double>(std::ssize(samples) - 2 * cut);
 }
 
-ProfiledUnit to_unit(const UnitSamples& samples, const UnitMemory& memory) {
+ProfiledUnit to_unit(const PreparedProfile& job, int u, const UnitSamples& samples, const UnitMemory& memory) {
+  const Experiment& experiment = job.experiment;
+  const UnitCost& known = experiment.model.units(experiment.scenario.cluster.devices.front().type).units[u];
   ProfiledUnit unit;
-  const auto take = [](const std::vector<double>& values, Duration& time) {
-    const RobustMedian found = robust_median(values);
-    time = seconds(trimmed_mean(values));
+  unit.name = known.name;
+  unit.structure = known.structure;
+  unit.operators = job.layout.stages[u].end_operator - job.layout.stages[u].first_operator;
+  unit.forward = seconds(trimmed_mean(samples[kForward]));
+  unit.backward = seconds(trimmed_mean(samples[kBackward]));
+  unit.input_gradient = seconds(trimmed_mean(samples[kInputGradient]));
+  unit.weight_gradient = seconds(trimmed_mean(samples[kWeightGradient]));
+  const auto width = [&](UnitPass pass) {
+    const RobustMedian found = robust_median(samples[pass]);
     return found.spread * found.median;
   };
-  const double wide = take(samples.forward, unit.forward) + take(samples.backward, unit.backward);
-  take(samples.input_gradient, unit.input_gradient);
-  take(samples.weight_gradient, unit.weight_gradient);
   const double whole = (unit.forward + unit.backward).base();
-  unit.spread = whole > 0 ? wide / whole : 0;
+  unit.spread = whole > 0 ? (width(kForward) + width(kBackward)) / whole : 0;
   unit.saved = Bytes(memory.saved);
   unit.keeps = memory.keeps;
   unit.kept_for_weight = Bytes(memory.kept_for_weight);
@@ -106,95 +100,58 @@ double optimizer_seconds(const PreparedProfile& job, const SeededParameters& par
   if (values.empty() || steps_matrices(job.experiment.scenario.optimizer.name)) return 0;
   Optimizer optimizer(job.experiment.scenario.optimizer, values);
   optimizer.step(gradients, 1e-9);  // makes its state
-  Stopwatch watch(device);
-  std::vector<double> samples;
-  for (int i = 0; i < 6; ++i) watch.time(samples, [&] { optimizer.step(gradients, 1e-9); });
-  watch.read();
-  return robust_median(samples).median;
+  return median_seconds(device, 6, [&] { optimizer.step(gradients, 1e-9); });
 }
 
-class Windows {
- public:
-  Windows(const PreparedProfile& job, Transport& transport, const RankDevice& device, Profile& profile,
-          std::vector<MeasuredOperator>* operators)
-      : job_(job),
-        transport_(transport),
-        device_(device.device()),
-        profile_(profile),
-        operators_(operators),
-        autocast_(autocast_of(job.graph(), job.experiment.scenario.precision)),
-        windows_(windows(job.graph(), job.layout, window_bytes(job.request, device_))) {}
-
-  void measure() {
-    for (const auto& [first, end] : windows_) measure_window(first, end);
-    const std::string& optimizer = job_.experiment.scenario.optimizer.name;
-    if (!optimizer.empty() && optimizer != "none" && !steps_matrices(optimizer))  // whose time is not one of elements
-      profile_.optimizer = {optimizer, std::max<std::int64_t>(1, elements_), seconds(optimizer_s_)};
+// This rank's samples of a window's units, in `share_s` seconds after the warm-up.
+std::vector<UnitSamples> samples_of(const PreparedProfile& job, Transport& transport, UnitProfiler& profiler, double share_s) {
+  const auto together = [&] { transport.barrier(kTimeout, "measuring units"); };
+  std::vector<UnitSamples> samples;
+  double round_s = 0;
+  for (int i = 0; i < kWarmUp; ++i) {
+    const auto start = Clock::now();
+    profiler.repeat(together, samples);
+    round_s = seconds_since(start);
   }
+  samples.clear();
+  const int count = repetitions(job.request, transport, round_s, share_s);
+  for (int i = 0; i < count; ++i) profiler.repeat(together, samples);
+  return samples;
+}
 
- private:
-  void measure_window(int first, int end) {
-    UnitProfiler profiler(job_.graph(), job_.layout, first, end, static_cast<std::uint64_t>(job_.experiment.scenario.seed),
-                          device_, transport_.rank() % job_.experiment.scenario.degrees.tensor, autocast_);
-    const auto together = [&] { transport_.barrier(kTimeout, "measuring units"); };
-    std::vector<UnitSamples> samples;
-    double round = 0;
-    for (int i = 0; i < kWarmUp; ++i) {
-      const auto start = Clock::now();
-      profiler.repeat(together, samples);
-      round = seconds_since(start);
+// `operators`: null: not asked for.
+void measure_units(const PreparedProfile& job, Transport& transport, at::Device device, Profile& profile,
+                   std::vector<MeasuredOperator>* operators) {
+  const Scenario& scenario = job.experiment.scenario;
+  const auto all = windows(job.graph(), job.layout, window_bytes(job.request, device));
+  double optimizer_s = 0;
+  std::int64_t elements = 0;
+  for (const auto& [first, end] : all) {
+    UnitProfiler profiler(job.graph(), job.layout, first, end, static_cast<std::uint64_t>(scenario.seed), device,
+                          transport.rank() % scenario.degrees.tensor, autocast_of(job.graph(), scenario.precision));
+    const std::vector<UnitSamples> samples =
+        pooled(transport, samples_of(job, transport, profiler, job.request.seconds / static_cast<double>(all.size())));
+    transport.barrier(kTimeout, "measuring units");
+    optimizer_s += optimizer_seconds(job, profiler.parameters(), device, elements);
+    transport.barrier(kTimeout, "measuring units");
+    MemoryAccount account;
+    DeviceMemory memory(device, account, DeviceMemory::Count::Requested);
+    if (operators) {
+      transport.barrier(kTimeout, "measuring operators");
+      // On all ranks side by side, and rank 0's are kept. A GPU's memory is counted for all ranks that share it: there rank 0
+      // alone.
+      for (int u = first; u < end && (device.is_cpu() || transport.rank() == 0); ++u)
+        for (const MeasuredOperator& row : profiler.operators(u, job.request.repetitions, memory))
+          if (transport.rank() == 0) operators->push_back(row);
     }
-    samples.clear();
-    const double share = job_.request.seconds / static_cast<double>(windows_.size());
-    const int count = repetitions(job_.request, transport_, round, share);
-    for (int i = 0; i < count; ++i) profiler.repeat(together, samples);
-    samples = pooled(transport_, samples);
-    together();
-    optimizer_s_ += optimizer_seconds(job_, profiler.parameters(), device_, elements_);
-    together();
-    if (operators_) measure_operators_of(first, end, profiler.parameters());
-    if (transport_.rank() == 0) add_units(first, end, profiler, samples);
-    transport_.barrier(kLongTimeout, "measuring the memory of units");  // nobody else allocates meanwhile
+    for (int u = first; u < end && transport.rank() == 0; ++u)
+      profile.units.push_back(to_unit(job, u, samples[u - first], profiler.memory(u, memory)));
+    transport.barrier(kLongTimeout, "measuring the memory of units");  // nobody else allocates meanwhile
   }
-
-  void add_units(int first, int end, const UnitProfiler& profiler, const std::vector<UnitSamples>& samples) {
-    MemoryAccount account;
-    DeviceMemory memory(device_, account, DeviceMemory::Count::Requested);
-    for (int u = first; u < end; ++u) add_unit(u, to_unit(samples[u - first], profiler.memory(u, memory)));
-  }
-
-  // On all ranks side by side, and rank 0's are kept. A GPU's memory is counted for all ranks that share it: there rank 0 alone.
-  void measure_operators_of(int first, int end, const SeededParameters& parameters) {
-    MemoryAccount account;
-    DeviceMemory memory(device_, account, DeviceMemory::Count::Requested);
-    transport_.barrier(kTimeout, "measuring operators");
-    for (int u = first; u < end && (device_.is_cpu() || transport_.rank() == 0); ++u)
-      for (const MeasuredOperator& row :
-           measure_operators(job_.graph(), job_.layout, u, parameters, static_cast<std::uint64_t>(job_.experiment.scenario.seed),
-                             job_.request.repetitions, device_, memory, autocast_))
-        if (transport_.rank() == 0) operators_->push_back(row);
-  }
-
-  void add_unit(int u, ProfiledUnit unit) {
-    const Experiment& experiment = job_.experiment;
-    const UnitCost& known = experiment.model.units(experiment.scenario.cluster.devices.front().type).units[u];
-    unit.name = known.name;
-    unit.structure = known.structure;
-    const StageRange& stage = job_.layout.stages[u];
-    unit.operators = stage.end_operator - stage.first_operator;
-    profile_.units.push_back(std::move(unit));
-  }
-
-  const PreparedProfile& job_;
-  Transport& transport_;
-  at::Device device_;
-  Profile& profile_;
-  std::vector<MeasuredOperator>* operators_;  // null: not asked for
-  std::optional<at::ScalarType> autocast_;
-  std::vector<std::pair<int, int>> windows_;
-  double optimizer_s_ = 0;
-  std::int64_t elements_ = 0;
-};
+  const std::string& optimizer = scenario.optimizer.name;
+  if (!optimizer.empty() && optimizer != "none" && !steps_matrices(optimizer))  // whose time is not one of elements
+    profile.optimizer = {optimizer, std::max<std::int64_t>(1, elements), seconds(optimizer_s)};
+}
 
 }  // namespace
 
@@ -231,7 +188,7 @@ Profile profile_rank(const PreparedProfile& job, Transport& transport, std::vect
     profile.memory_bandwidth = Bandwidth(bandwidth);
     transport.barrier(kTimeout, "measuring launches");
     profile.launch = seconds(measure_launch(device.device()));
-    Windows(job, transport, device, profile, job.request.operators.empty() ? nullptr : operators).measure();
+    measure_units(job, transport, device.device(), profile, job.request.operators.empty() ? nullptr : operators);
   }
   MeasuredMessages messages = measure_transfers(transport, 2 * job.request.repetitions, device.device());
   profile.transfers = std::move(messages.transfers);

@@ -46,4 +46,14 @@ class Stopwatch {
   std::vector<Piece> unread_;
 };
 
+// The median of so many calls one behind the other.
+template <class Work>
+double median_seconds(c10::Device device, int times, Work work) {
+  Stopwatch watch(device);
+  std::vector<double> samples;
+  for (int i = 0; i < times; ++i) watch.time(samples, work);
+  watch.read();
+  return robust_median(samples).median;
+}
+
 }  // namespace panpipe::exec

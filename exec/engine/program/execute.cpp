@@ -1,8 +1,6 @@
 #include "exec/engine/program/execute.hpp"
 
-#include <ATen/Parallel.h>
 #include <fmt/format.h>
-#include <malloc.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,38 +13,26 @@
 #include <thread>
 
 #include "base/error.hpp"
-#include "base/version.hpp"
 #include "costmodel/degrees/axes.hpp"
+#include "exec/engine/device.hpp"
 #include "exec/engine/program/failure.hpp"
 #include "exec/engine/program/fingerprint.hpp"
 #include "exec/engine/program/hand_out_result.hpp"
+#include "exec/engine/ranks_here.hpp"
 #include "exec/engine/run/deadline.hpp"
 #include "exec/engine/run/run.hpp"
 #include "exec/engine/run/stop.hpp"
 #include "exec/engine/transport/common_end.hpp"
-#include "exec/launch/host.hpp"
 #include "exec/launch/launch.hpp"
 
 namespace panpipe::exec {
 namespace {
-
-// Sets the number of this thread; `ranks_here` share the cores. LibTorch stores it partly per process; reading it first makes the
-// thread's own copy.
-void set_threads(int asked, int ranks_here) {
-  at::get_num_threads();
-  at::set_num_threads(asked > 0 ? asked : std::max(1, host_cores() / std::max(1, ranks_here)));
-}
 
 void check_world(const PreparedRun& run, const World& world) {
   if (run.world_size() == world.size) return;
   throw InputError(fmt::format("the plan needs {} rank{} ({}), but {} started {}", run.world_size(),
                                run.world_size() == 1 ? "" : "s", product_text(run.plan),
                                world.launcher.empty() ? "one process was" : world.launcher, world.size));
-}
-
-std::unique_ptr<Transport> connect(const RunRequest& request, const World& world) {
-  const ProcessOptions options{world, deadline_of(request), kVersion, true};
-  return request.transport == "nccl" ? make_nccl_transport(options) : make_gloo_transport(options);
 }
 
 // The other ranks get a report before this process ends; its own threads may wait for a message that can no longer arrive.
@@ -63,8 +49,8 @@ int run_process(const RunRequest& request, const World& world) {
   std::unique_ptr<Transport> transport;
   try {
     const auto begin = Clock::now();
-    transport = connect(request, world);
-    set_threads(request.threads, transport->local_size());
+    transport = make_process_transport(request.transport, world, deadline_of(request));
+    set_threads(threads_of_rank(request.threads, transport->local_size()));
     transport->set_action("reading the scenario");
     const FilesRead files;
     const PreparedRun run(request);
@@ -97,22 +83,19 @@ struct Outcomes {
 
 void run_thread(const PreparedRun& run, Transport& transport, Outcomes& outcomes) {
   std::optional<Failure> failure;
-  std::string stopped;
   Timeline timeline;
   try {
-    set_threads(run.request.threads, transport.size());
+    set_threads(threads_of_rank(run.request.threads, transport.size()));
     timeline = run_rank(run, transport);
   } catch (...) {
     const auto error = std::current_exception();
-    if (!is_stop(error, stopped)) {
-      failure = describe_failure(error, transport.rank(), transport.action());
-      if (!failure->peer) report_others(error, *failure, transport);
-    }
+    failure = describe_failure(error, transport.rank(), transport.action());
+    if (!failure->peer && !failure->stop) report_others(error, *failure, transport);
   }
   const std::lock_guard hold(outcomes.lock);
   if (transport.rank() == 0) outcomes.timeline = std::move(timeline);
-  if (!stopped.empty()) outcomes.stopped = stopped;
-  if (failure) outcomes.failures.push_back(*failure);
+  if (failure && failure->stop) outcomes.stopped = failure->text;
+  if (failure && !failure->stop) outcomes.failures.push_back(*failure);
   --outcomes.running;
   outcomes.changed.notify_all();
 }
@@ -155,7 +138,7 @@ int run_threads(const RunRequest& request) {
     }
     for (std::thread& rank : ranks) rank.join();
     if (!outcomes.stopped.empty()) {
-      std::fputs(fmt::format("panpipe: {}\n", outcomes.stopped).c_str(), stderr);
+      std::fputs((outcomes.stopped + "\n").c_str(), stderr);
       return 0;
     }
     present(run, outcomes.timeline, files, Clock::now() - begin);
@@ -182,9 +165,6 @@ int report(const std::string& text, int exit_code) {
 }
 
 int execute(const RunRequest& request, const std::optional<World>& world) {
-  // Activations come and go by the megabyte: memory that is given back to the system is paid for again, page by page.
-  mallopt(M_MMAP_THRESHOLD, 32 << 20);  // the largest that glibc takes
-  mallopt(M_TRIM_THRESHOLD, 512 << 20);
   if (request.transport == "local") return run_threads(request);
   // Called by hand, without a launcher: a world of one.
   World alone;

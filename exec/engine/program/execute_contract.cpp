@@ -11,13 +11,11 @@
 
 #include "base/error.hpp"
 #include "base/files/standard_output.hpp"
-#include "base/version.hpp"
 #include "costmodel/prediction/experiment.hpp"
 #include "exec/engine/device.hpp"
 #include "exec/engine/fault.hpp"
+#include "exec/engine/ranks_here.hpp"
 #include "exec/engine/selftest/contract.hpp"
-#include "exec/engine/transport/common_end.hpp"
-#include "exec/engine/transport/on_threads.hpp"
 
 namespace panpipe::exec {
 namespace {
@@ -64,40 +62,18 @@ bool try_contract(Transport& transport, const RankDevice& device) {
   return kept;
 }
 
-bool try_as_threads(const ContractRequest& request) {
-  const auto transports = make_local_transports(request.ranks);
-  bool kept = false;
-  on_threads(transports, [&](Transport& transport) {
-    const bool mine = try_contract(transport, RankDevice(request.device, transport.rank()));
-    if (transport.rank() == 0) kept = mine;
-  });
-  return kept;
-}
-
-bool try_as_process(const ContractRequest& request, const World& world) {
-  const ProcessOptions options{world, kContractTimeout, kVersion, true};
-  const auto transport = request.transport == "nccl" ? make_nccl_transport(options) : make_gloo_transport(options);
-  bool kept = false;
-  try {
-    const RankDevice device(request.device, transport->local_rank());
-    kept = try_contract(*transport, device);
-    device.synchronize();
-  } catch (const std::exception& error) {
-    transport->abort(error.what());
-    throw;
-  }
-  leave(*transport, kContractTimeout, "the end of the contract");
-  return kept;
-}
-
 }  // namespace
 
 int execute_contract(const ContractRequest& request, const std::optional<World>& world) {
-  std::string why;
-  if (request.device == "cuda" && gpu_count(&why) == 0) throw MachineError("--device cuda: " + why);
+  if (request.device == "cuda") require_gpus();
   if (request.transport != "local" && !world)
     throw InputError("panpipe-exec contract: a transport between processes needs a launcher (RANK, WORLD_SIZE)");
-  const bool kept = request.transport == "local" ? try_as_threads(request) : try_as_process(request, *world);
+  bool kept = false;  // as rank 0 finds it, or this process's only rank
+  run_ranks_here(request.transport, request.transport == "local" ? std::nullopt : world, request.ranks, kContractTimeout,
+                 "the end of the contract", [&](Transport& transport) {
+                   const bool mine = try_contract(transport, RankDevice(request.device, transport.local_rank()));
+                   if (transport.rank() == 0 || request.transport != "local") kept = mine;
+                 });
   return static_cast<int>(kept ? ExitCode::Done : ExitCode::CheckFailed);
 }
 

@@ -8,6 +8,7 @@
 #include "base/version.hpp"
 #include "costmodel/prediction/experiment.hpp"
 #include "exec/engine/run/stop.hpp"
+#include "exec/engine/stage/torch_error.hpp"
 #include "exec/engine/transport/common_end.hpp"
 
 namespace panpipe::exec {
@@ -23,6 +24,8 @@ std::string in_training(int rank, const std::string& action, const std::string& 
 Failure describe_failure(const std::exception_ptr& error, int rank, const std::string& action) {
   try {
     std::rethrow_exception(error);
+  } catch (const Stopped& stop) {
+    return {ExitCode::Done, fmt::format("panpipe: {}", stop.what()), false, true};
   } catch (const InputError& fault) {
     std::string text;
     for (const Diagnostic& diagnostic : fault.diagnostics()) text += (text.empty() ? "" : "\n") + diagnostic.text();
@@ -42,10 +45,8 @@ Failure describe_failure(const std::exception_ptr& error, int rank, const std::s
     return {ExitCode::MachineCannot, in_training(rank, action, "out of memory"), false};
   } catch (const c10::OutOfMemoryError& fault) {
     return {ExitCode::MachineCannot, in_training(rank, action, fault.what_without_backtrace()), false};
-  } catch (const c10::Error& fault) {
-    return {ExitCode::CheckFailed, in_training(rank, action, fault.what_without_backtrace()), false};
   } catch (const std::exception& fault) {
-    return {ExitCode::CheckFailed, in_training(rank, action, fault.what()), false};
+    return {ExitCode::CheckFailed, in_training(rank, action, text_of(fault)), false};
   }
 }
 
@@ -56,17 +57,6 @@ void report_others(const std::exception_ptr& error, const Failure& failure, Tran
     refuse(transport, fault);
   } catch (...) {
     transport.abort(failure.text.substr(0, failure.text.find('\n')));
-  }
-}
-
-bool is_stop(const std::exception_ptr& error, std::string& sentence) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const Stopped& stop) {
-    sentence = stop.what();
-    return true;
-  } catch (...) {
-    return false;
   }
 }
 

@@ -14,6 +14,7 @@ struct Failure {
   ExitCode code = ExitCode::Bug;
   std::string text;   // without a final newline
   bool peer = false;  // only a consequence of another rank's failure
+  bool stop = false;  // requested (Ctrl-C): not a failure
 };
 
 // `rank` < 0: no rank yet. `action`: the rank's last action, as reported to its transport.
@@ -21,8 +22,5 @@ Failure describe_failure(const std::exception_ptr& error, int rank, const std::s
 
 // Ends the run on the other ranks. `failure` is the result of describe_failure() for the error.
 void report_others(const std::exception_ptr& error, const Failure& failure, Transport& transport);
-
-// True if the error is a requested stop (Ctrl-C), which is not a failure; `sentence` receives its text.
-bool is_stop(const std::exception_ptr& error, std::string& sentence);
 
 }  // namespace panpipe::exec
