@@ -127,7 +127,7 @@ void StageTraffic::add_chain(const std::vector<RouteClasses::Hop>& hops, HandOve
     if (facts_->blocking) {
       for (int c = 0; c < placed_->chunks; ++c) {
         const int s = placed_->stage_of(r, c);
-        rank.blocked += down_[s] + up_[s];
+        rank.blocked += down_[s] + (facts_->early_gradients ? 0 : up_[s]);  // which the rest of the backward may hide
       }
     }
     const double wait = facts_->blocking ? 1 : 0;

@@ -1,5 +1,6 @@
 // The closed forms against the estimate of the same configurations, lowered whole: bounds hold, and are not far off.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -151,6 +152,28 @@ TEST(AutoBounds, HoldWhereOneProcessLaunchesForAllRanks) {
       "", {"precision=fp32", "cluster={file: clusters/rtx3090x8.yaml, device: {calibration: rtx-3090-fp32}}"});
   ASSERT_GT(calibration_for(scenario.cluster.types.front()).launch_contention, 0);
   expect_compared(distances(scenario, 35));
+}
+
+// Whatever stands together: no bound may lie above a step, in time or in memory.
+TEST(AutoBounds, HoldForSettingsDrawnAtRandom) {
+  std::mt19937 random(11);
+  const auto one_of = [&](const std::vector<std::string>& these) { return these[random() % these.size()]; };
+  int compared = 0;
+  for (int round = 0; round < 16; ++round) {
+    const std::string more = one_of({"", "overlap_gradients: true\n", "overlap_gradients: true\ngradient_bucket: 4 MB\n"}) +
+                             one_of({"", "transfers: {semantics: asynchronous}\n", "transfers: {semantics: batched}\n",
+                                     "transfers: {full_backward_sends: input_gradient}\n"}) +
+                             one_of({"", "trailing_collectives: overlapped\n"}) +
+                             one_of({"", "optimizer: sgd\n", "optimizer: muon\n"}) + one_of({"", "tied_embedding: copy\n"});
+    const std::vector<std::string> overrides = {
+        "framework=" + one_of({"megatron-core", "deepspeed", "torchtitan", "eager", "panpipe", "megatron-zb"}),
+        "precision=" + one_of({"fp32", "fp16", "bf16"}), "workload.layers=" + one_of({"6", "12", "20"}),
+        "workload.hidden=" + one_of({"512", "1024", "4096"}), "workload.vocabulary=" + one_of({"4096", "128256"})};
+    const Scenario scenario = random() % 2 == 0 ? testing::two_nodes(more, overrides) : testing::eight_cards(more, overrides);
+    SCOPED_TRACE(fmt::format("round {}: {} {}", round, more, fmt::join(overrides, " ")));
+    for (const auto& [name, d] : distances(scenario, 6)) compared += d.count;
+  }
+  EXPECT_GT(compared, 1000);
 }
 
 // Every pair of ranks with a table of its own, every unit with times of its own.
