@@ -9,24 +9,6 @@
 namespace panpipe {
 namespace {
 
-// From each rank's, or device's, first start to its last end.
-class RankSpans {
- public:
-  void add(std::int32_t rank, const Interval& entry) {
-    Interval& whole = of_rank_.try_emplace(rank, entry).first->second;
-    whole.start = std::min(whole.start, entry.start);
-    whole.end = std::max(whole.end, entry.end);
-  }
-  std::vector<Interval> spans() const {
-    std::vector<Interval> spans;
-    for (const auto& [rank, span] : of_rank_) spans.push_back(span);
-    return spans;
-  }
-
- private:
-  std::map<std::int32_t, Interval> of_rank_;
-};
-
 using UpdateEnds = std::map<std::int32_t, std::vector<double>>;
 
 // The window leaves out the transient from idle ranks and the last steps, which drain.
@@ -77,27 +59,24 @@ Ticks step_end(const TaskTimes& times) {
   return last;
 }
 
-double step_period(const std::vector<Interval>& compute_spans) {
+double step_period(const std::vector<Interval>& of_ranks) {
   double longest = 0;
-  for (const Interval& span : compute_spans) longest = std::max(longest, span.end - span.start);
+  for (const Interval& span : of_ranks) longest = std::max(longest, span.end - span.start);
   return longest;
-}
-
-double step_period(const Timeline& timeline) {
-  if (const auto rolled = rolled_steps(timeline)) return rolled->period();
-  RankSpans ranks;
-  for (const Span& span : timeline.spans)
-    if (span.lane == Lane::Compute) ranks.add(span.device, {span.start.base(), span.end.base()});
-  return step_period(ranks.spans());
 }
 
 double step_period(const TaskGraph& graph, const TaskTimes& times) {
   if (const auto rolled = rolled_steps(graph, times)) return rolled->period();
-  RankSpans ranks;
-  for (std::size_t t = 0; t < graph.tasks.size(); ++t)
-    if (graph.tasks[t].lane == Lane::Compute)
-      ranks.add(graph.tasks[t].rank, {times.task_start[t].base(), times.task_end[t].base()});
-  return step_period(ranks.spans());
+  std::map<std::int32_t, Interval> of_rank;
+  for (std::size_t t = 0; t < graph.tasks.size(); ++t) {
+    if (graph.tasks[t].lane != Lane::Compute) continue;
+    const Interval own{times.task_start[t].base(), times.task_end[t].base()};
+    Interval& whole = of_rank.try_emplace(graph.tasks[t].rank, own).first->second;
+    whole = {std::min(whole.start, own.start), std::max(whole.end, own.end)};
+  }
+  std::vector<Interval> spans;
+  for (const auto& [rank, span] : of_rank) spans.push_back(span);
+  return step_period(spans);
 }
 
 }  // namespace panpipe

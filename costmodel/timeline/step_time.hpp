@@ -30,10 +30,9 @@ std::optional<RolledSteps> rolled_steps(const Timeline& timeline);              
 // What a step takes: its end, or the period of steps in a row.
 Ticks step_time(const TaskGraph& graph, const TaskTimes& times);
 
-// The period of rolling steps: the longest span of a rank, from the start of its first to the end of its last entry on the
-// compute lane. In the unit of the spans.
-double step_period(const std::vector<Interval>& compute_spans);
-double step_period(const Timeline& timeline);                        // seconds
-double step_period(const TaskGraph& graph, const TaskTimes& times);  // ticks
+// The period of rolling steps, ticks: the longest span of a rank, from the start of its first to the end of its last entry on the
+// compute lane.
+double step_period(const TaskGraph& graph, const TaskTimes& times);
+double step_period(const std::vector<Interval>& of_ranks);  // of these spans
 
 }  // namespace panpipe

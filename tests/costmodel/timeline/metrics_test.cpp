@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 #include "costmodel/timeline/step_time.hpp"
 #include "tests/costmodel/timeline/small_step.hpp"
 
@@ -57,20 +59,26 @@ TEST(Metrics, OfTheSmallStep) {
   EXPECT_NEAR(result.mfu, 3.2e12 / (16e-3 * 4 * 100e12), 1e-12);  // 0.5
 }
 
-// Steps that roll follow each other at the longest of the devices' own spans of computing: 0-4 and 2-7, for any times of sends.
-TEST(StepPeriod, IsTheLongestDevicesOwnSpan) {
-  EXPECT_EQ(step_period(timeline_of(2,
-                                    {span(0, Lane::Compute, 0, 1), span(0, Lane::Compute, 3, 4), span(1, Lane::Compute, 2, 5),
-                                     span(1, Lane::Compute, 5, 7), span(1, Lane::Send, 0, 9)},
-                                    9)),
-            5);
-  EXPECT_EQ(step_period(timeline_of(1, {}, 0)), 0);
-  // From the tasks as from the spans that are made of them: rank 0 computes from 0 to the end, 16 ms.
-  const TaskGraph graph = testing::small_step();
-  const TaskTimes times = estimate_times(graph);
-  EXPECT_EQ(step_period(graph, times), 16 * testing::kMs);
-  EXPECT_EQ(step_end(times), Ticks(16 * testing::kMs));
-  EXPECT_DOUBLE_EQ(step_period(estimate(graph)), 16e-3);
+// Steps that roll follow each other at the longest of the ranks' own spans of computing: 0-4 and 2-7, for any times of sends.
+TEST(StepPeriod, IsTheLongestRanksOwnSpan) {
+  TaskGraph graph;
+  TaskTimes times;
+  const auto add = [&](int rank, Lane lane, double start, double end) {
+    Task& task = graph.tasks.emplace_back();
+    task.rank = rank;
+    task.lane = lane;
+    times.task_start.emplace_back(start);
+    times.task_end.emplace_back(end);
+  };
+  EXPECT_EQ(step_period(graph, times), 0);
+  for (const auto& [rank, start, end] : {std::tuple(0, 0, 1), {0, 3, 4}, {1, 2, 5}, {1, 5, 7}})
+    add(rank, Lane::Compute, start, end);
+  add(1, Lane::Send, 0, 9);
+  EXPECT_EQ(step_period(graph, times), 5);
+  // Rank 0 computes from 0 to the end, 16 ms.
+  const TaskGraph small = testing::small_step();
+  EXPECT_EQ(step_period(small, estimate_times(small)), 16 * testing::kMs);
+  EXPECT_EQ(step_end(estimate_times(small)), Ticks(16 * testing::kMs));
 }
 
 TEST(Metrics, CommunicationCountsOnceAndOnlyDuringAnIdleComputeLane) {
