@@ -9,6 +9,7 @@ import tempfile
 import unittest
 
 import panpipe
+from panpipe.actions import B, F
 
 PROGRAM = os.path.join(os.environ["PANPIPE_BIN"], "panpipe")
 RUNS = pathlib.Path(__file__).resolve().parents[2] / "validation" / "published" / "runs.csv"
@@ -57,3 +58,14 @@ class Cases(unittest.TestCase):
         for call, message in cases:
             with self.subTest(message):
                 self.assertEqual(str(refusal(call)), message)
+
+
+@panpipe.schedule
+def one_f_one_b(rank, ranks, microbatches):
+    warmup = min(ranks - 1 - rank, microbatches)
+    for m in range(warmup):
+        yield F(m)
+    for m in range(microbatches):
+        if warmup + m < microbatches:
+            yield F(warmup + m)
+        yield B(m)
