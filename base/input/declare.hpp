@@ -2,6 +2,7 @@
 // it or exports it, or one of these.
 #pragma once
 
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <utility>

@@ -18,6 +18,7 @@
 #include "costmodel/plan/pass_means.hpp"
 #include "costmodel/plan/plan_features.hpp"
 #include "costmodel/plan/slots.hpp"
+#include "costmodel/scenario/at_key.hpp"
 #include "costmodel/scenario/check_together.hpp"
 #include "costmodel/scenario/dynamic_context.hpp"
 #include "schedule/find_family.hpp"
@@ -30,16 +31,6 @@ namespace {
 
 // Costs of a pass when the model is cut into `stages`: means, or with `each` the costs of every stage if the cuts can be made.
 using MeanCosts = std::function<PassCosts(int stages, bool each)>;
-
-// Shows faults of the parts at the scenario's key that requests them.
-template <class Make>
-auto at_key(const Scenario& scenario, const std::string& key, Make make) {
-  try {
-    return make();
-  } catch (const InputError& error) {
-    throw placed(error, scenario, key);
-  }
-}
 
 Schedule requested_schedule(const PlanRequest& wanted, const MeanCosts& mean_costs) {
   const ScheduleRequest& request = wanted.schedule;

@@ -1,6 +1,8 @@
 // Faults at a key of a scenario.
 #pragma once
 
+#include <string>
+
 #include "base/error.hpp"
 #include "costmodel/scenario/scenario.hpp"
 
@@ -8,7 +10,7 @@ namespace panpipe {
 
 // What `work` returns; an InputError of it without a place gets that of the key.
 template <class Work>
-auto at_key(const Scenario& scenario, const char* key, Work work) {
+auto at_key(const Scenario& scenario, const std::string& key, Work work) {
   try {
     return work();
   } catch (const InputError& error) {

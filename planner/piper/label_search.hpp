@@ -18,7 +18,7 @@ struct Label {
   std::uint32_t from = 0, from_label = 0;  // suffix after the stage, and its label
   std::int32_t data = 0;
   std::uint16_t way = 0;
-  bool left_out = false;  // for FillDrain
+  bool left_out = false;  // `value` lacks one of these stages: the longest, which a step's objective counts apart
 };
 using Labels = std::vector<Label>;  // by devices
 

@@ -46,7 +46,7 @@ struct PlanningProblem {
   int most_data = 0;
   int stages = 0;                // exact number; 0 = any
   double recompute_reserve = 0;  // additional bytes of a stage that recomputes anything: one recomputed block
-  // A stage recomputes all of its layers or none. In this mode recompute must not be the faster of a layer's choices.
+  // A stage recomputes all of its layers or none; a layer that has only one of both takes that.
   bool one_choice_per_stage = false;
 };
 

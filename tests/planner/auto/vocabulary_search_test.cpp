@@ -60,6 +60,34 @@ TEST(VocabularySearch, TheSettingsGiveThePlan) {
   testing::expect_again(best, [](const auto& set) { return four_gpus(262144, "auto", set); });
 }
 
+// With learned positions the first unit of the whole model is two of the cut one.
+TEST(VocabularySearch, UnitsAreThoseOfTheCutModel) {
+  const auto gpt = [](const std::string& schedule, const std::vector<std::string>& overrides) {
+    return parse_scenario(
+        "panpipe: 1\ncluster: {file: clusters/dgx-a100-80g.yaml, devices_per_node: 4}\n"
+        "workload: {model: gpt, layers: 8, hidden: 2048, heads: 16, vocabulary: 262144, sequence: 2048}\n"
+        "batch: {micro: 1, microbatches: 16}\nprecision: bf16\nframework: megatron-core\n"
+        "parallel: {pipeline: 4, tensor: 1, data: 1}\nrecompute: none\nschedule: " +
+            schedule + "\n",
+        "gpt.yaml", ".", overrides);
+  };
+  const Answer answer = answer_of(gpt("{name: auto, vocabulary: auto}", {}));
+  ASSERT_FALSE(answer.candidates.empty()) << answer.reason;
+  ASSERT_TRUE(is_cut(answer.candidates.front())) << answer.candidates.front().summary;
+  testing::expect_again(answer.candidates.front(), [&](const auto& set) { return gpt("auto", set); });
+}
+
+// A loss that no ranks can share is a note; the plans without such a cut are the answer.
+TEST(VocabularySearch, WhatCannotBeCutIsANote) {
+  const Answer answer = answer_of(parse_scenario(
+      "panpipe: 1\ncluster: {file: clusters/dgx-a100-80g.yaml, devices_per_node: 4}\nworkload: {model: bert-base}\n"
+      "batch: {micro: 1, microbatches: 8}\nprecision: bf16\nparallel: {pipeline: 4, tensor: 1, data: 1}\nrecompute: none\n"
+      "schedule: {name: auto, vocabulary: auto}\n",
+      "bert.yaml", "."));
+  EXPECT_FALSE(answer.candidates.empty()) << answer.reason;
+  EXPECT_THAT(answer.notes, Contains(HasSubstr("its loss is not one cross entropy")));
+}
+
 // A stated family stays; and a schedule without the key is searched as before.
 TEST(VocabularySearch, KeepsWhatIsStated) {
   const Answer stated = answer_of(four_gpus(262144, "{name: 1f1b, vocabulary: auto}"));
