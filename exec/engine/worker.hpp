@@ -67,7 +67,8 @@ struct StepResult {
   std::vector<MemoryPart> kept;  // parameters, gradients, optimizer state: bytes at the end of the step
 };
 
-// A step under way, or a round of an evaluation: what its passes share. An exception leaves nothing of it in the worker.
+// A step under way, or a round of an evaluation: what its passes share. The worker has none of it, so that an evaluation that
+// fails leaves the data and the count of samples as they were.
 struct StepRun {
   std::int64_t step = 0;  // or the round
   bool evaluates = false;
