@@ -25,6 +25,7 @@
 #include "study/compare/compare.hpp"
 #include "study/report/critical_path.hpp"
 #include "study/report/hints.hpp"
+#include "study/report/report_tables.hpp"
 #include "study/report/timeline_view.hpp"
 #include "study/report/traffic.hpp"
 
@@ -33,9 +34,7 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-constexpr std::size_t kMostDevices = 64;   // rows of a breakdown that can be read
-constexpr std::size_t kMostLinks = 20;     // the busiest ones
-constexpr std::size_t kMostClasses = 200;  // passes and transfers by stage
+constexpr std::size_t kMostDevices = 64;  // rows of a breakdown that can be read
 
 std::string text_of(const fs::path& path) {
   const auto text = input_bytes(path);
@@ -257,92 +256,17 @@ class Report {
     page.heading("Links and traffic");
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
       const present::ResultDocument& result = inputs_[i].result;
-      if (!result.timeline.contention.empty()) page.add(links(i));
-      present::Table table;
-      table.caption = named(i, "what each device sends, receives and sums");
-      table.columns = {{"device", "", true, ""},
-                       {"rank", "", true, ""},
-                       {"lane", "", false, ""},
-                       {"transfers", "", true, ""},
-                       {"volume", "MiB", true, ""},
-                       {"in flight", scale_.unit, true, "with at least one under way"},
-                       {"rate", "GB/s", true, "volume by time in flight"},
-                       {"exposed", scale_.unit, true, "of it, beside an idle or waiting compute lane"}};
-      for (const LaneTraffic& lane : traffic_of(result).lanes)
-        table.rows.push_back(
-            {present::number(lane.device, 0), present::number(lane.rank, 0), present::words(std::string(name_of(lane.lane))),
-             present::number(static_cast<double>(lane.count), 0), present::number(static_cast<double>(lane.bytes) / (1 << 20), 1),
-             present::number(scale_.factor * lane.busy, 3),
-             present::number(lane.busy > 0 && lane.bytes > 0 ? static_cast<double>(lane.bytes) / lane.busy / 1e9 : kNone, 2),
-             present::number(scale_.factor * lane.exposed, 3)});
-      page.add(table);
+      if (const auto& links = result.timeline.contention; !links.empty()) page.add(links_table(links, named(i, ""), scale_));
+      page.add(traffic_table(result, named(i, ""), scale_));
     }
-  }
-
-  present::Table links(std::size_t i) const {
-    std::vector<LinkContention> links = inputs_[i].result.timeline.contention;
-    std::stable_sort(links.begin(), links.end(),
-                     [](const auto& a, const auto& b) { return a.lost != b.lost ? a.lost > b.lost : a.busy > b.busy; });
-    present::Table table;
-    table.caption = named(i, links.size() > kMostLinks
-                                 ? fmt::format("the {} slowest of {} links, by time lost to sharing", kMostLinks, links.size())
-                                 : std::string("links, by time lost to sharing"));
-    table.columns = {{"link", "", false, ""},
-                     {"busy", scale_.unit, true, "with at least one transfer"},
-                     {"shared", scale_.unit, true, "with at least two"},
-                     {"lost by flows", scale_.unit, true, "sum over transfers: taken less what they take alone"},
-                     {"flows", "", true, "largest number of transfers at once"},
-                     {"carried", "%", true, "bytes, by capacity over the step"}};
-    for (std::size_t k = 0; k < std::min(links.size(), kMostLinks); ++k)
-      table.rows.push_back({present::words(links[k].resource), present::number(scale_.factor * links[k].busy.base(), 3),
-                            present::number(scale_.factor * links[k].shared.base(), 3),
-                            present::number(scale_.factor * links[k].lost.base(), 3,
-                                            links[k].lost > Duration(0) ? present::Tone::Bad : present::Tone::Plain),
-                            present::number(links[k].flows, 0), present::number(100 * links[k].utilisation, 1)});
-    return table;
   }
 
   void comparison(present::Page& page) const {
     page.heading("Side by side");
     const bool whole = all_have_timelines();
     const Comparison comparison = compared(whole);
-    present::Table metrics;
-    metrics.caption = fmt::format("differences in per cent of the {} value", names_[comparison.reference_is_b ? 1 : 0]);
-    metrics.columns = {
-        {"metric", "", false, ""}, {names_[0], "", true, ""}, {names_[1], "", true, ""}, {"difference", "%", true, ""}};
-    for (const ComparedMetric& row : comparison.metrics)
-      metrics.rows.push_back({present::words(row.name), plain(row.a), plain(row.b), difference(row.relative)});
-    page.add(metrics);
-    if (comparison.classes.empty()) return;
-    present::Table classes;
-    classes.caption = "passes and transfers, mean time of one";
-    classes.columns = {{"action", "", false, ""},
-                       {"stage", "", true, ""},
-                       {"count", "", true, ""},
-                       {names_[0], scale_.unit, true, ""},
-                       {names_[1], scale_.unit, true, ""},
-                       {"difference of the sums", scale_.unit, true, ""}};
-    for (std::size_t k = 0; k < std::min(comparison.classes.size(), kMostClasses); ++k) {
-      const ComparedClass& row = comparison.classes[k];
-      classes.rows.push_back({present::words(row.name), present::number(row.stage < 0 ? kNone : row.stage, 0),
-                              present::number(row.count_a, 0), present::number(scale_.factor * row.mean_a, 3),
-                              present::number(scale_.factor * row.mean_b, 3),
-                              present::number(scale_.factor * row.total_difference, 3)});
-    }
-    page.add(classes);
-  }
-
-  static present::TableCell difference(const std::optional<double>& relative) {
-    present::TableCell cell = present::number(100 * relative.value_or(kNone), 1);
-    if (relative && *relative >= kFactorFrom) cell.text = relative_text(*relative);
-    return cell;
-  }
-
-  // Six digits for any size.
-  static present::TableCell plain(const std::optional<double>& value) {
-    present::TableCell cell = present::number(value.value_or(kNone), 6);
-    if (value) cell.text = fmt::format("{:.6g}", *value);
-    return cell;
+    page.add(metrics_table(comparison, names_));
+    if (!comparison.classes.empty()) page.add(classes_table(comparison, names_, scale_));
   }
 
   // If two plans differ, only their metrics are compared.
