@@ -1,4 +1,4 @@
-// Ranks that somebody else starts: what the variables of the environment say of the world.
+// Ranks that somebody else starts: what the variables of the environment state of the world.
 #include <gtest/gtest.h>
 
 #include "exec/launch/world.hpp"

@@ -1,4 +1,4 @@
-// The arena's page, and what it says of orders and requests that are wrong.
+// The arena's page, and what it reports of orders and requests that are wrong.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
