@@ -48,11 +48,22 @@ enum class VocabularyExchange : std::uint8_t {
 };
 constexpr std::size_t kVocabularyExchanges = static_cast<std::size_t>(VocabularyExchange::Embedding) + 1;
 
-// The exchanges that wait for a pass of a rank, and the one that the pass waits for.
-std::vector<VocabularyExchange> made_exchanges(const Schedule& schedule, const Action& action);
-std::optional<VocabularyExchange> taken_exchange(const Schedule& schedule, const Action& action);
+// A pass at one end of an exchange: of every rank's share, or an F or a backward (B; I too) of the chain's first or last stage.
+struct VocabularyEnd {
+  enum class Of : std::uint8_t { Share, First, Last };
+  ActionKind kind{};
+  Of of{};
 
-// The pass that an exchange serves, for its name in timelines.
+  int stage(const Schedule& schedule) const;  // -1: every rank's share
+  bool is(const Schedule& schedule, const Action& action) const;
+  bool is_on(const Schedule& schedule, int rank) const {
+    return of == Of::Share || schedule.stage_to_rank[stage(schedule)] == rank;
+  }
+};
+// The pass that makes a rank's part of an exchange, and the one that waits for it.
+VocabularyEnd maker_of(VocabularyExchange exchange, int barriers);
+VocabularyEnd reader_of(VocabularyExchange exchange);
+// The pass of a share that an exchange serves, for its name in timelines.
 ActionKind served_pass(VocabularyExchange exchange);
 
 struct VocabularyTurn {

@@ -154,9 +154,12 @@ Task vocabulary_pass(const Lowering& lowering, int rank, const Action& action) {
 }
 
 void note_vocabulary_maker(Lowering& lowering, int rank, const Action& action, std::int32_t task) {
-  if (lowering.plan.schedule.vocabulary_barriers == 0) return;
-  for (const VocabularyExchange exchange : made_exchanges(lowering.plan.schedule, action))
-    lowering.vocabulary.makers[vocabulary_slot(lowering, exchange, rank, action.microbatch)] = task;
+  const Schedule& schedule = lowering.plan.schedule;
+  if (schedule.vocabulary_barriers == 0) return;
+  for (std::size_t e = 0; e < kVocabularyExchanges; ++e)
+    if (const auto exchange = static_cast<VocabularyExchange>(e);
+        maker_of(exchange, schedule.vocabulary_barriers).is(schedule, action))
+      lowering.vocabulary.makers[vocabulary_slot(lowering, exchange, rank, action.microbatch)] = task;
 }
 
 void add_vocabulary_lane(Lowering& lowering, int rank) {
@@ -172,10 +175,12 @@ void add_vocabulary_lane(Lowering& lowering, int rank) {
 }
 
 void connect_vocabulary(Lowering& lowering, const Action& action, int rank) {
-  if (lowering.plan.schedule.vocabulary_barriers == 0) return;
-  if (const auto exchange = taken_exchange(lowering.plan.schedule, action))
-    lowering.graph.inputs.push_back(
-        {lowering.vocabulary.exchanges[vocabulary_slot(lowering, *exchange, rank, action.microbatch)], -1});
+  const Schedule& schedule = lowering.plan.schedule;
+  if (schedule.vocabulary_barriers == 0) return;
+  for (std::size_t e = 0; e < kVocabularyExchanges; ++e)
+    if (const auto exchange = static_cast<VocabularyExchange>(e); reader_of(exchange).is(schedule, action))
+      lowering.graph.inputs.push_back(
+          {lowering.vocabulary.exchanges[vocabulary_slot(lowering, exchange, rank, action.microbatch)], -1});
 }
 
 void share_vocabulary_flows(Lowering& lowering) {

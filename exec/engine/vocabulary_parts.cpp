@@ -97,17 +97,6 @@ VocabularyParts::Exchange& VocabularyParts::exchange(VocabularyExchange kind, in
   return exchanges_[static_cast<std::size_t>(kind)][microbatch];
 }
 
-bool VocabularyParts::produces(VocabularyExchange kind) const {
-  if (kind == VocabularyExchange::Hidden) return rank_ == last_rank_;
-  if (kind == VocabularyExchange::EmbeddingGradient) return rank_ == first_rank_;
-  return true;
-}
-
-bool VocabularyParts::reads(VocabularyExchange kind) const {
-  if (kind == VocabularyExchange::HiddenGradient) return rank_ == last_rank_;
-  return kind != VocabularyExchange::Embedding || rank_ == first_rank_;
-}
-
 void VocabularyParts::produce(VocabularyExchange kind, int microbatch, at::Tensor value) {
   Exchange& own = exchange(kind, microbatch);
   own.value = std::move(value);
@@ -126,7 +115,7 @@ void VocabularyParts::post(const VocabularyTurn& turn) {
   } else {
     own.pending = transport_.all_reduce(own.value, group_);
   }
-  if (!reads(turn.exchange)) for_others_.push_back(turn);
+  if (!reader_of(turn.exchange).is_on(plan_.schedule, rank_)) for_others_.push_back(turn);
 }
 
 // The exchanges whose turn it is and whose part is there. The gradient that follows the statistics waits for them: below
@@ -145,7 +134,7 @@ void VocabularyParts::proceed(int blocking_below) {
       const at::NoGradGuard no_graph;
       produce(turn.exchange, turn.microbatch, gradient_of_part(head, head.product, head.label_rows));
       head.product = head.label_rows = at::Tensor();
-    } else if (produces(turn.exchange) && !own.produced) {
+    } else if (!own.produced && maker_of(turn.exchange, plan_.schedule.vocabulary_barriers).is_on(plan_.schedule, rank_)) {
       return;
     }
     post(turn);

@@ -70,8 +70,6 @@ class VocabularyParts : public AroundActions {
   };
 
   Exchange& exchange(VocabularyExchange kind, int microbatch);
-  bool produces(VocabularyExchange kind) const;
-  bool reads(VocabularyExchange kind) const;
   void produce(VocabularyExchange kind, int microbatch, at::Tensor value);
   void proceed(int blocking_below);
   void post(const VocabularyTurn& turn);
