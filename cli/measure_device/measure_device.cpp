@@ -10,9 +10,12 @@
 #include <ctime>
 #include <fstream>
 #include <optional>
+#include <sstream>
 
 #include "base/error.hpp"
 #include "base/files/files_write.hpp"
+#include "base/index.hpp"
+#include "base/text/characters.hpp"
 #include "base/text/quantity_text.hpp"
 #include "cli/machine.hpp"
 #include "cli/measure_device/device_file.hpp"
@@ -37,14 +40,10 @@ constexpr double kLittleUsed = 0.05;  // share of a card's memory that its drive
 std::optional<std::size_t> number_of_driver(int card) {
   const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
   if (visible == nullptr || *visible == '\0') return static_cast<std::size_t>(card);
-  std::string rest = visible;
-  for (int i = 0;; ++i) {
-    const std::size_t comma = std::min(rest.find(','), rest.size());
-    const auto number = parse_integer(rest.substr(0, comma));
-    if (i == card) return number.value && *number.value >= 0 ? std::optional<std::size_t>(*number.value) : std::nullopt;
-    if (comma == rest.size()) return std::nullopt;
-    rest = rest.substr(comma + 1);
-  }
+  const std::vector<std::string> cards = split_text(visible, ',');
+  if (at(card) >= cards.size()) return std::nullopt;
+  const auto number = parse_integer(cards[at(card)]);
+  return number.value && *number.value >= 0 ? std::optional<std::size_t>(*number.value) : std::nullopt;
 }
 
 std::string processor_name() {
@@ -108,10 +107,9 @@ class Watch {
 };
 
 void read_lines(const std::string& out, MeasuredDevice& device) {
-  for (std::size_t at = 0; at < out.size();) {
-    const std::size_t stop = std::min(out.find('\n', at), out.size());
-    ordered_json line = ordered_json::parse(out.substr(at, stop - at), nullptr, /*allow_exceptions=*/false);
-    at = stop + 1;
+  std::istringstream lines(out);
+  for (std::string text; std::getline(lines, text);) {
+    ordered_json line = ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
     if (!line.is_object()) continue;
     if (line.contains("facts")) {
       for (const auto& [key, value] : line["facts"].items()) device.facts[key] = value;

@@ -16,12 +16,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <sstream>
 #include <system_error>
-#include <utility>
 
 #include "base/error.hpp"
 #include "cli/stop_on_signal.hpp"
 #include "exec/launch/launch.hpp"
+#include "exec/launch/sockets.hpp"
 
 namespace panpipe::cli {
 namespace {
@@ -29,45 +30,7 @@ namespace {
 // The limit of a stream, because a broken program may write without end.
 constexpr std::size_t kMostKept = 4 << 20;
 
-// A rank's end that is read from here, closed with it.
-class Stream {
- public:
-  Stream() {
-    if (pipe2(ends_, O_CLOEXEC | O_NONBLOCK) != 0) throw MachineError(std::string("cannot make a pipe: ") + std::strerror(errno));
-  }
-  ~Stream() {
-    ::close(ends_[0]);
-    close_write();
-  }
-  Stream(const Stream&) = delete;
-  Stream& operator=(const Stream&) = delete;
-
-  // In the child: what it writes there comes here.
-  void take_over(int descriptor) const {
-    fcntl(ends_[1], F_SETFL, 0);
-    dup2(ends_[1], descriptor);
-  }
-  void close_write() {
-    if (ends_[1] >= 0) ::close(ends_[1]);
-    ends_[1] = -1;
-  }
-  int descriptor() const { return ends_[0]; }
-  // False at its end.
-  bool read(std::string& text) const {
-    std::array<char, 1 << 16> buffer{};
-    for (;;) {
-      const ssize_t count = ::read(ends_[0], buffer.data(), buffer.size());
-      if (count < 0) return errno == EAGAIN || errno == EINTR;
-      if (count == 0) return false;
-      if (text.size() < kMostKept) text.append(buffer.data(), static_cast<std::size_t>(count));
-    }
-  }
-
- private:
-  int ends_[2] = {-1, -1};
-};
-
-[[noreturn]] void be_child(const std::function<int()>& body, pid_t parent, const Stream& out, const Stream& err) {
+[[noreturn]] void be_child(const std::function<int()>& body, pid_t parent, const exec::Pipe& out, const exec::Pipe& err) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(1);  // it died before the line above
   setpgid(0, 0);                      // Ctrl-C of the terminal comes through the parent
@@ -94,7 +57,7 @@ class Stream {
 ChildEnd run_child(const std::function<int()>& body, double seconds, const std::function<void()>& pulse) {
   if (stop_requested()) throw Interrupted();
   ChildEnd end;
-  Stream out, err;
+  exec::Pipe out("a pipe"), err("a pipe");
   std::fflush(nullptr);  // else both would write it
   const pid_t parent = getpid(), child = fork();
   if (child < 0) throw MachineError(std::string("cannot start a process: ") + std::strerror(errno));
@@ -110,12 +73,12 @@ ChildEnd run_child(const std::function<int()>& body, double seconds, const std::
       poll(streams.data(), streams.size(), 100);
     else
       poll(nullptr, 0, 10);
-    const bool first = out.read(end.out), second = err.read(end.err);
+    const bool first = out.read(end.out, kMostKept), second = err.read(end.err, kMostKept);
     talks = first || second;
     if (runs && waitpid(child, &status, WNOHANG) == child) runs = false;
     if (!runs) {  // what it started may hold the streams open for a moment; nothing of it counts any more
-      out.read(end.out);
-      err.read(end.err);
+      out.read(end.out, kMostKept);
+      err.read(end.err, kMostKept);
       break;
     }
     pulse();
@@ -134,9 +97,9 @@ ChildEnd run_child(const std::function<int()>& body, double seconds, const std::
   return end;
 }
 
-std::function<int()> this_program(std::vector<std::string> arguments) {
+std::function<int()> this_program(const char* verb, std::vector<std::string> arguments) {
   std::error_code ignored;
-  arguments.insert(arguments.begin(), std::filesystem::read_symlink("/proc/self/exe", ignored).string());
+  arguments.insert(arguments.begin(), {std::filesystem::read_symlink("/proc/self/exe", ignored).string(), verb});
   return [arguments = std::move(arguments)]() -> int { exec::become_program(arguments); };
 }
 
@@ -149,10 +112,8 @@ std::string last_words(const ChildEnd& end) {
     return false;
   };
   std::string found, all, seen;
-  for (std::size_t at = 0; at < end.err.size();) {
-    const std::size_t stop = std::min(end.err.find('\n', at), end.err.size());
-    const std::string line = end.err.substr(at, stop - at);
-    at = stop + 1;
+  std::istringstream lines(end.err);
+  for (std::string line; std::getline(lines, line);) {
     if (line.find("panpipe") == std::string::npos && !sounds_wrong(line)) continue;
     // A line that several ranks print is taken once.
     const std::string sentence =

@@ -26,8 +26,8 @@ class Interrupted : public std::runtime_error {
 // children do not outlive this process.
 ChildEnd run_child(const std::function<int()>& body, double seconds, const std::function<void()>& pulse);
 
-// A body for run_child: this program with other arguments.
-std::function<int()> this_program(std::vector<std::string> arguments);
+// A body for run_child: this program with a verb and its arguments.
+std::function<int()> this_program(const char* verb, std::vector<std::string> arguments);
 
 // The last output lines of a child, joined into one line for a finding. A verb's error sentence is its last line.
 std::string last_words(const ChildEnd& end);

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "cli/selftest/steps.hpp"
+#include "exec/launch/run_options.hpp"
 
 namespace panpipe::cli {
 namespace {
@@ -84,25 +85,13 @@ std::string difference_of(const TrainedSteps& found, const TrainedSteps& expecte
 
 StepReport try_equality(Trial& trial) {
   StepReport report;
-  report.name = "equality";
   const std::vector<int> worlds = trial.worlds();
   const auto train = [&](const Split& split, const std::string& transport, const std::string& name) {
-    const std::string scenario = trial.folder.write(name + ".yaml", scenario_of(split, worlds.back()));
-    std::vector<std::string> words{"run",
-                                   scenario,
-                                   "--steps",
-                                   "3",
-                                   "--device",
-                                   trial.device,
-                                   "--transport",
-                                   transport,
-                                   "--no-progress",
-                                   "--deadline",
-                                   "60",
-                                   "--metrics",
-                                   trial.folder.file(name + ".jsonl")};
-    if (!trial.on_gpus()) words.insert(words.end(), {"--threads", "1"});
-    return trial.run(this_program(words), kMostSecondsOfRun);
+    exec::RunRequest run = trial.run_request(trial.folder.write(name + ".yaml", scenario_of(split, worlds.back())), transport);
+    run.steps = 3;
+    run.metrics = trial.folder.file(name + ".jsonl");
+    run.threads = trial.on_gpus() ? 0 : 1;
+    return trial.run(this_program("run", to_arguments(run)), kMostSecondsOfRun);
   };
   const ChildEnd alone = train({}, "local", "alone");
   if (!alone.done()) {

@@ -41,7 +41,6 @@ std::vector<Trouble> troubles_of_parts(const Machine& machine, bool on_gpus) {
 
 StepReport look_at_parts(const Trial& trial) {
   StepReport report;
-  report.name = "machine";
   report.troubles = troubles_of_parts(trial.machine, trial.on_gpus());
   const Machine& machine = trial.machine;
   report.text = trial.on_gpus()
@@ -114,7 +113,6 @@ std::vector<Trouble> troubles_of_gpus(const Gpus& gpus, const std::vector<GpuSta
 
 StepReport look_at_gpus(Trial& trial) {
   StepReport report;
-  report.name = "GPUs";
   trial.load.look();
   const std::vector<GpuState>& states = trial.load.states();
   const std::vector<PeersApart> apart = trial.load.monitor().peers_apart();

@@ -12,6 +12,7 @@
 #include "cli/selftest/measured_job.hpp"
 #include "cli/selftest/steps.hpp"
 #include "costmodel/cluster/cluster_reader.hpp"
+#include "exec/launch/run_options.hpp"
 #include "exec/launch/selftest_parts.hpp"
 #include "study/compare/compare.hpp"
 #include "validation/runs/run_cluster.hpp"
@@ -185,15 +186,14 @@ std::vector<Trouble> troubles_of_copies(const std::vector<HostCopies>& copies, c
 
 StepReport measure_links(Trial& trial) {
   StepReport report;
-  report.name = "links";
   const MeasuredJob job = job_for(trial);
   const std::string scenario = trial.folder.write("job.yaml", scenario_of(job)), profile = trial.folder.file("profile.yaml");
   const std::vector<HostCopies> copies = trial.on_gpus() ? copies_of_host(trial, report) : std::vector<HostCopies>{};
   const std::string transport = job.ranks == 1 ? "local" : trial.transport(job.ranks);
   const ChildEnd end =
-      trial.run(this_program({"profile", scenario, "-o", profile, "--ranks", std::to_string(job.ranks), "--device", trial.device,
-                              "--transport", transport, "--seconds", trial.request.quick ? "1" : "10", "--repetitions",
-                              trial.request.quick ? "5" : "20"}),
+      trial.run(this_program("profile", {scenario, "-o", profile, "--ranks", std::to_string(job.ranks), "--device", trial.device,
+                                         "--transport", transport, "--seconds", trial.request.quick ? "1" : "10", "--repetitions",
+                                         trial.request.quick ? "5" : "20"}),
                 kMostSecondsOfProfile);
   if (!end.done()) {
     report.done = false;
@@ -235,12 +235,12 @@ std::optional<double> metric(const present::ResultDocument& result, const std::s
 }
 
 // False where the verb failed; the report then states why.
-bool call_verb(Trial& trial, StepReport& report, const std::vector<std::string>& words) {
-  const ChildEnd end = trial.run(this_program(words), kMostSecondsOfSteps);
+bool call_verb(Trial& trial, StepReport& report, const char* verb, const std::vector<std::string>& words) {
+  const ChildEnd end = trial.run(this_program(verb, words), kMostSecondsOfSteps);
   if (end.done()) return true;
   report.done = false;
-  report.text = "panpipe " + words.front() + " failed";
-  report.troubles.push_back({true, fmt::format("panpipe {} failed: {}", words.front(), last_words(end)),
+  report.text = fmt::format("panpipe {} failed", verb);
+  report.troubles.push_back({true, fmt::format("panpipe {} failed: {}", verb, last_words(end)),
                              "call the verb by itself; where it fails as well, its own message has the remedy"});
   return false;
 }
@@ -249,7 +249,6 @@ bool call_verb(Trial& trial, StepReport& report, const std::vector<std::string>&
 
 StepReport predict_and_run(Trial& trial) {
   StepReport report;
-  report.name = "prediction";
   if (!trial.profile) {
     report.done = false;
     report.text = "left out: there is no profile";
@@ -258,26 +257,14 @@ StepReport predict_and_run(Trial& trial) {
   const MeasuredJob job = job_for(trial);
   const std::string scenario = trial.folder.file("job.yaml"), profile = "profile=" + *trial.profile;
   const std::string predicted = trial.folder.file("predicted"), measured = trial.folder.file("measured");
-  std::vector<std::string> simulate{"simulate", scenario, "--set", profile, "-o", predicted};
+  std::vector<std::string> simulate{scenario, "--set", profile, "-o", predicted};
   if (!trial.machine.simgrid_problem.empty()) simulate.insert(simulate.end(), {"--backend", "flow"});
-  const std::vector<std::string> run{"run",
-                                     scenario,
-                                     "--set",
-                                     profile,
-                                     "-o",
-                                     measured,
-                                     "--steps",
-                                     trial.request.quick ? "3" : "10",
-                                     "--warmup",
-                                     "2",
-                                     "--device",
-                                     trial.device,
-                                     "--transport",
-                                     trial.transport(job.ranks),
-                                     "--no-progress",
-                                     "--deadline",
-                                     "60"};
-  if (!call_verb(trial, report, simulate) || !call_verb(trial, report, run)) return report;
+  exec::RunRequest run = trial.run_request(scenario, trial.transport(job.ranks));
+  run.overrides = {profile};
+  run.output = measured;
+  run.steps = trial.request.quick ? 3 : 10;
+  run.warmup = 2;
+  if (!call_verb(trial, report, "simulate", simulate) || !call_verb(trial, report, "run", to_arguments(run))) return report;
   const present::ResultDocument ours = present::read_result(predicted), theirs = present::read_result(measured);
   const study::Comparison comparison = study::compare(ours, theirs, {}, /*metrics_only=*/true);
   for (const study::ComparedMetric& each : comparison.metrics) {

@@ -82,6 +82,7 @@ int selftest(const SelftestRequest& request) {
       if (step.only_gpus && !trial.on_gpus()) continue;
       reporter.starts(step.name);
       steps.push_back(step.take(trial));
+      steps.back().name = step.name;
       reporter.report(steps.back());
     }
     row = trial.row;

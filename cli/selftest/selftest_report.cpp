@@ -29,21 +29,18 @@ std::vector<std::string> names_of_host() {
   return {whole, whole.substr(0, whole.find('.')), variable("HOSTNAME")};
 }
 
-std::vector<std::string> names_of_user() {
-  std::vector<std::string> names{variable("USER"), variable("LOGNAME")};
-  if (const passwd* entry = getpwuid(getuid())) {
-    names.emplace_back(entry->pw_name);
-    const std::string gecos = entry->pw_gecos ? entry->pw_gecos : "";
-    names.push_back(gecos.substr(0, gecos.find(',')));  // the full name
-  }
-  return names;
+// A field of this user's entry in the table of users.
+std::string of_user(char* passwd::*field) {
+  const passwd* entry = getpwuid(getuid());
+  return entry && entry->*field ? entry->*field : "";
 }
 
-std::vector<std::string> folders_of_user() {
-  std::vector<std::string> folders{variable("HOME")};
-  if (const passwd* entry = getpwuid(getuid())) folders.emplace_back(entry->pw_dir ? entry->pw_dir : "");
-  return folders;
+std::vector<std::string> names_of_user() {
+  const std::string gecos = of_user(&passwd::pw_gecos);  // begins with the full name
+  return {variable("USER"), variable("LOGNAME"), of_user(&passwd::pw_name), gecos.substr(0, gecos.find(','))};
 }
+
+std::vector<std::string> folders_of_user() { return {variable("HOME"), of_user(&passwd::pw_dir)}; }
 
 bool is_of_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 

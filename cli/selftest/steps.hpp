@@ -1,4 +1,5 @@
-// The steps of `panpipe selftest`, in order. Each returns its result and throws only Interrupted and MachineError.
+// The steps of `panpipe selftest`, in order. Each returns its result, without its name, and throws only Interrupted and
+// MachineError.
 #pragma once
 
 #include <optional>

@@ -56,7 +56,6 @@ std::vector<Trouble> troubles_of_contract(const std::string& transport, const st
 
 StepReport try_transports(Trial& trial) {
   StepReport report;
-  report.name = "transports";
   std::vector<std::string> kept;
   for (const Asked& asked : asked_of(trial)) {
     const ChildEnd end = trial.run([&] { return exec::launch_contract(asked.request); }, kMostSecondsOfContract);

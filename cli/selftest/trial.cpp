@@ -89,6 +89,16 @@ std::string Trial::ranks_text(int ranks) const {
   return ranks <= gpus() ? fmt::format("{} GPUs", ranks) : fmt::format("{} ranks on one GPU", ranks);
 }
 
+exec::RunRequest Trial::run_request(const std::string& scenario, const std::string& transport) const {
+  exec::RunRequest run;
+  run.scenario = scenario;
+  run.device = device;
+  run.transport = transport;
+  run.progress = false;
+  run.deadline_s = 60;
+  return run;
+}
+
 ChildEnd Trial::run(const std::function<int()>& body, double seconds) {
   return run_child(body, seconds, [this] {
     if (on_gpus()) load.look();

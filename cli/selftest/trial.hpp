@@ -10,6 +10,7 @@
 #include "cli/selftest/child.hpp"
 #include "cli/selftest/gpu_load.hpp"
 #include "costmodel/cluster/cluster.hpp"
+#include "exec/launch/run_request.hpp"
 #include "validation/runs/run_row.hpp"
 
 namespace panpipe::cli {
@@ -56,6 +57,8 @@ struct Trial {
   std::string transport(int ranks) const;
   // "4 GPUs", "2 ranks on one GPU", "2 processes"
   std::string ranks_text(int ranks) const;
+  // A run on this machine's device, without progress, in which a rank may be silent for long.
+  exec::RunRequest run_request(const std::string& scenario, const std::string& transport) const;
   // Like run_child, but monitors the GPUs meanwhile.
   ChildEnd run(const std::function<int()>& body, double seconds);
 };
