@@ -90,6 +90,7 @@ void VocabularyParts::begin_step(bool evaluates) {
   next_ = 0;
   evaluates_ = evaluates;
   heads_.clear();
+  losses_.clear();
   for (auto& exchanges : exchanges_) exchanges.clear();
 }
 
@@ -239,7 +240,9 @@ at::Tensor VocabularyParts::gradient_of_part(const Head& head, const at::Tensor&
 }
 
 void VocabularyParts::head_backward(int microbatch) {
-  Head head = std::move(heads_.extract(microbatch).mapped());
+  auto found = heads_.extract(microbatch);
+  PANPIPE_CHECK(!found.empty(), fmt::format("T of microbatch {} without its S", microbatch));
+  Head head = std::move(found.mapped());
   at::Tensor of_rows;
   {
     const at::NoGradGuard no_graph;

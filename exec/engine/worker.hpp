@@ -185,7 +185,7 @@ class Worker {
   PassGroups groups_;
   std::unique_ptr<ParameterStore> own_parts_;               // if ranks share sequences: of position-dependent tensors
   std::unique_ptr<WeightCopies> copies_;                    // nullptr without autocast
-  std::vector<std::unique_ptr<ParameterStore>> of_length_;  // per length but the first
+  std::vector<std::unique_ptr<ParameterStore>> of_length_;  // per length
   std::map<std::pair<int, int>, std::unique_ptr<SegmentedStage>> stages_;  // by (stage, length)
   std::unique_ptr<VocabularyParts> vocabulary_;                            // nullptr: stages hold it whole
   std::vector<std::size_t> ahead_;                                         // forwards_ahead(), if updates may be taken back

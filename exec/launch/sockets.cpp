@@ -46,6 +46,7 @@ Addresses addresses_of(const std::string& host, int port, int type, int* fault) 
 
 Handle listener_at(const std::string& host, int& port) {
   const Addresses found = addresses_of(host, port);
+  int fault = 0;
   for (const addrinfo* address = found.get(); address != nullptr; address = address->ai_next) {
     Handle listener(socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     const int one = 1;  // connections of a run that has just ended do not hold the port
@@ -53,11 +54,14 @@ Handle listener_at(const std::string& host, int& port) {
     sockaddr_in6 own{};  // the longer of the two kinds
     socklen_t size = sizeof(own);
     if (!listener.open() || bind(listener.get(), address->ai_addr, address->ai_addrlen) != 0 ||
-        listen(listener.get(), 1024) != 0 || getsockname(listener.get(), reinterpret_cast<sockaddr*>(&own), &size) != 0)
+        listen(listener.get(), 1024) != 0 || getsockname(listener.get(), reinterpret_cast<sockaddr*>(&own), &size) != 0) {
+      fault = errno;
       continue;
+    }
     port = ntohs(own.sin6_family == AF_INET6 ? own.sin6_port : reinterpret_cast<const sockaddr_in&>(own).sin_port);
     return listener;
   }
+  errno = fault;
   return {};
 }
 

@@ -54,7 +54,8 @@ using Addresses = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
 Addresses addresses_of(const std::string& host, int port, int type = SOCK_STREAM, int* fault = nullptr);
 
 // Listens at an address of a host: on `port`, or if that is 0 on one that the system chooses, which `port` becomes. Accepts
-// without waiting. Closed if no port can be opened there.
+// without waiting. Closed if no port can be
+// opened there; errno has the reason.
 Handle listener_at(const std::string& host, int& port);
 
 }  // namespace panpipe::exec

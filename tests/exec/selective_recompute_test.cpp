@@ -7,8 +7,10 @@
 #include "costmodel/scenario/recompute_modes.hpp"
 #include "exec/engine/measure/memory_account.hpp"
 #include "exec/engine/parameters.hpp"
+#include "exec/engine/stage/segmented_stage.hpp"
 #include "exec/engine/stage/stage.hpp"
 #include "exec/engine/stage/weight_copies.hpp"
+#include "exec/engine/transport/transport.hpp"
 #include "tests/exec/pipeline_equality.hpp"
 
 namespace panpipe::exec {
@@ -123,8 +125,8 @@ OnePass one_pass(const OperatorGraph& graph, const RecomputeScope* scope, std::o
   const SeededParameters parameters(graph, layout, {0}, 1);
   std::optional<WeightCopies> copies;
   if (autocast) copies.emplace(*autocast);
-  Stage stage(graph, 0, static_cast<int>(graph.operators.size()), {graph.loss}, parameters, layout.needs_gradient,
-              at::kCPU, copies ? &*copies : nullptr);
+  Stage stage(graph, 0, static_cast<int>(graph.operators.size()), {graph.loss}, parameters, layout.needs_gradient, at::kCPU,
+              copies ? &*copies : nullptr);
   stage.set_recomputed(layout.stages[0].listed);
   std::vector<at::Tensor> inputs;
   for (const int input : stage.inputs())
@@ -171,6 +173,41 @@ TEST(SelectiveRecompute, LetsCastsGoToo) {
   EXPECT_GE(no_longer_kept(*gpt.graph, scope, at::kBFloat16), casts);
   const OnePass kept = one_pass(*gpt.graph, nullptr, at::kBFloat16), again = one_pass(*gpt.graph, &scope, at::kBFloat16);
   for (const auto& [root, gradient] : kept.gradients) EXPECT_TRUE(at::equal(gradient, again.gradients.at(root))) << root;
+}
+
+// What a dropped pass makes again in an R of its own is there for its backward, which makes nothing a third time. So R keeps what
+// a forward without recompute keeps, and not the forward's own, which leaves the scores out.
+TEST(SelectiveRecompute, AWholePassRunAgainKeepsAll) {
+  const Workload workload = with_dropout("gpt");
+  const OperatorGraph& graph = *workload.graph;
+  const Plan plan = plan_over(graph, make_schedule("gpipe", 1, 1, {}), 1, Recompute::Selective);
+  StageLayout layout = make_stage_layout(graph, plan);
+  choose_recomputed(graph, plan, {}, layout);
+  ASSERT_FALSE(layout.stages[0].listed.empty());
+  const SeededParameters parameters(graph, layout, {0}, 1);
+  const auto transports = make_local_transports(1);
+  SpanLog spans(at::kCPU);
+  const PassGroups groups(plan, *transports[0], std::chrono::seconds(60), spans);
+  SegmentedStage stage(graph, layout.stages[0], parameters, layout.needs_gradient, at::kCPU, groups);
+  std::vector<at::Tensor> inputs;
+  for (const int input : stage.inputs())
+    inputs.push_back(at::arange(graph.tensors[input].elements(), at::kLong).remainder(90).reshape(graph.tensors[input].shape));
+  const auto run = [](const Steps& steps) {
+    for (const auto& step : steps) step();
+  };
+  const auto kept = [&](bool again) {
+    const MemoryAccount account;
+    run(stage.forward(
+        0, {.seed = 1}, again, [&] { return inputs; }, [](const std::vector<at::Tensor>&) {}));
+    if (again) run(stage.recompute(0));
+    const std::int64_t live = account.live();
+    run(stage.backward(
+        ActionKind::B, 0, [] { return std::vector{at::ones({})}; }, [](const std::vector<at::Tensor>&) {}));
+    return live;
+  };
+  kept(true);  // makes the gradients of the parameters
+  EXPECT_EQ(kept(true), one_pass(graph, nullptr).kept);
+  EXPECT_LT(kept(false), kept(true));
 }
 
 // The prediction of `memory`: kept bytes fall alike.

@@ -199,7 +199,7 @@ class ContextAttentionOperator : public StageOperator {
     ContextAttention made = attend_over_context(group(), op().forward_collective, form, query, key, value);
     flow.values[op().outputs[0]].tensor = made.output;
     if (!flow.recorded) return;
-    if (listed_) made = {form, query, key, value, {}, {}};
+    if (listed_ && !flow.context.again) made = {form, query, key, value, {}, {}};
     attended_[flow.microbatch] = std::move(made);
   }
 

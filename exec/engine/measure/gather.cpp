@@ -133,7 +133,7 @@ Timeline gather_timeline(const PreparedRun& run, Transport& transport, const std
                          const ClockReadings& clock) {
   json mine = {{"clock_error", std::max(clock.first.error, clock.last.error)}, {"steps", json::array()}};
   for (const StepResult& step : steps) mine["steps"].push_back(to_json(step, clock));
-  const std::vector<json> ranks = gathered(transport, mine, std::chrono::seconds(60), "the spans of all ranks");
+  const std::vector<json> ranks = gathered(transport, mine, std::chrono::seconds(60), "the spans of all ranks", 0);
   Timeline timeline;
   timeline.kind = TimelineKind::Measured;
   if (transport.rank() != 0 || steps.empty()) return timeline;

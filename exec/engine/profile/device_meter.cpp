@@ -148,10 +148,13 @@ void DeviceMeter::report(Line line, const std::vector<double>& samples) {
 // Seconds that a call takes at the best rate so far among lines of this quantity and form; 0: none yet.
 double DeviceMeter::expected(const Line& line) const {
   const auto work_of = [](const Line& one) { return one.value("flops", one.value("bytes", 0.0)); };
+  const auto alike = [&](const Line& done, const char* key) {
+    return (done.contains(key) ? done[key] : Line()) == (line.contains(key) ? line[key] : Line());
+  };
   double best = 0;
   for (const Line& done : done_)
     if (const double median = done["median"];
-        median > 0 && done["quantity"] == line["quantity"] && done.value("form", "") == line.value("form", ""))
+        median > 0 && alike(done, "quantity") && alike(done, "form") && alike(done, "way") && alike(done, "to"))
       best = std::max(best, work_of(done) / median);
   return best > 0 ? work_of(line) / best : 0;
 }

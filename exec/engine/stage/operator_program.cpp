@@ -346,6 +346,7 @@ std::vector<at::Tensor> OperatorProgram::run(std::vector<at::Tensor> values, con
     // An operator that returns a list (split, unbind) has its elements as results.
     if (stack.size() == 1 && stack[0].isTensorList() && !node.results.empty()) {
       const std::vector<at::Tensor> list = stack[0].toTensorVector();
+      PANPIPE_CHECK(list.size() >= node.results.size(), "an element for each result");
       stack.assign(list.begin(), list.end());
     }
     for (std::size_t i = 0; i < node.results.size(); ++i)

@@ -41,6 +41,7 @@ struct CallContext {
   bool evaluates = false;                  // no training: dropout is off, and normalizations use their running statistics
   int context_member = 0;                  // where ranks exchange heads: this rank has that part of all heads
   Recomputation* recomputation = nullptr;  // of this forward, if results are recomputed
+  bool again = false;                      // a forward that runs again for its backward: none of its results is left out
   // Called before an operator that reads values of a GPU on the host: returns when the GPU has computed them. The operator itself
   // would wait without end if the GPU hangs. nullptr: it waits.
   const std::function<void()>* before_reading = nullptr;

@@ -75,7 +75,10 @@ class Segment : public StageOperator {
     std::vector<at::Tensor>& again = before_[flow.microbatch];
     if (written.empty()) again = stage_.written_buffers();
     for (const at::Tensor& buffer : written) again.push_back(buffer.clone());
-    if (flow.recorded) kept_[flow.microbatch] = {context, values};
+    if (flow.recorded) {
+      kept_[flow.microbatch] = {context, values};
+      kept_[flow.microbatch].context.again = true;
+    }
     std::vector<at::Tensor> made = stage_.forward(flow.microbatch, values, context, written);
     stage_.forget(flow.microbatch);
     return made;

@@ -112,6 +112,7 @@ void SegmentedStage::forget(int microbatch) {
 Steps SegmentedStage::recompute(int microbatch) {
   auto dropped = dropped_.extract(microbatch);
   PANPIPE_CHECK(!dropped.empty(), fmt::format("microbatch {} was not dropped", microbatch));
+  dropped.mapped().context.again = true;
   return forward_steps(
       {microbatch, dropped.mapped().context, true}, [inputs = std::move(dropped.mapped().inputs)] { return inputs; },
       [](const std::vector<at::Tensor>&) {});

@@ -42,7 +42,7 @@ std::vector<at::Tensor> Stage::run(const std::vector<at::Tensor>& inputs, CallCo
     for (std::size_t i = inputs.size(); i < values.size(); ++i) values[i] = context.slice->part(program_.inputs()[i], values[i]);
   for (std::size_t i = 0; i < written.size(); ++i) values[inputs.size() + written_[i]] = written[i];
   std::optional<Recomputation> recomputation;  // keeps no results of operators that the backward makes again
-  if (!recomputed_.empty() && at::GradMode::is_enabled())
+  if (!recomputed_.empty() && !context.again && at::GradMode::is_enabled())
     context.recomputation = &recomputation.emplace(
         *graph_, recomputed_,
         [this, again = context](int op, torch::jit::Stack& stack) { program_.call_again(op, again, stack); });

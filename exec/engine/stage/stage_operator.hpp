@@ -93,9 +93,9 @@ class StageOperator {
 };
 
 using StageOperatorPtr = std::unique_ptr<StageOperator>;
+// Throws InternalError if there are no ranks to communicate with.
 StageOperatorPtr make_operator(const StageSite& site, const StagePart& part);
 
-// Throw InternalError if there are no ranks to communicate with.
 StageOperatorPtr make_segment(const StageSite& site, const StagePart& part);
 StageOperatorPtr make_collective(const StageSite& site, const StagePart& part);
 StageOperatorPtr make_vocabulary_loss(const StageSite& site, const StagePart& part);
