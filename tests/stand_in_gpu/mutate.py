@@ -28,7 +28,14 @@ FAULTS = [
         r"\bc10::cuda::CUDACachingAllocator::recordStream\(",
         'if (!mutated("{name}")) c10::cuda::CUDACachingAllocator::recordStream(',
     ),
-    ("sums_are_not_awaited", "struct Copied", "\n    };", r"\bOnStream::wait\(", 'if (!mutated("{name}")) OnStream::wait('),
+    # What arrives has nothing that is kept; an exchange of rows has what arrives.
+    (
+        "sums_are_not_awaited",
+        "struct OnStream",
+        "\n};",
+        r"\bwork->wait\(",
+        'if (!mutated("{name}") || !kept.defined() || arrived.defined()) work->wait(',
+    ),
     # One communicator for both directions of a pair; its members are then in the order of their ranks.
     (
         "directions_share_a_communicator",
