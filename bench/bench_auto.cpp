@@ -5,7 +5,6 @@
 #include <benchmark/benchmark.h>
 
 #include <ctime>
-#include <limits>
 #include <string>
 
 #include "planner/auto/enumerate.hpp"
@@ -47,7 +46,11 @@ void closed_forms(benchmark::State& state) {
     const Space space = space_of(experiment);
     Common common(experiment, space);
     Enumeration enumeration(common, options);
-    enumeration.run({1, 2, 3, 4, 6, 8}, true, std::numeric_limits<double>::infinity());
+    for (const int micro : {1, 2, 3, 4, 6, 8})
+      for (std::vector<Degrees>& shapes : rounds_of(space, micro)) {
+        Enumeration::Round round(std::move(shapes));
+        enumeration.run_round(round, true, false, kInfinite);
+      }
     benchmark::DoNotOptimize(enumeration.take().data());
     tally = enumeration.tally();
   }
