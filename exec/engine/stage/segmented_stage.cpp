@@ -55,7 +55,7 @@ Steps SegmentedStage::in_steps(bool backward, std::function<void()> begin,
   for (std::size_t next = 1; next <= parts_.size(); ++next) {
     const bool last = next == parts_.size();
     if (!last && !parts_[backward ? parts_.size() - next : next - 1].op->posts(backward)) continue;
-    steps.emplace_back([run, first, next, begin = std::exchange(begin, {}), end = last ? std::move(end) : nullptr] {
+    steps.emplace_back([run, first, next, begin = std::exchange(begin, {}), end = last ? std::exchange(end, {}) : nullptr] {
       if (begin) begin();
       run(first, next);
       if (end) end();
