@@ -21,17 +21,6 @@ int in_flight_of(const Label& label) { return (label.replicas + label.data - 1) 
 
 }  // namespace
 
-Label LabelSearch::extended(const Extension& stage, int data) const {
-  Label label = stage.behind;
-  label.devices += data * costs_.tensor(stage.cut.way);
-  label.replicas += data;
-  label.from = static_cast<std::uint32_t>(stage.cut.inner);
-  label.from_label = stage.index;
-  label.data = data;
-  label.way = static_cast<std::uint16_t>(stage.cut.way);
-  return label;
-}
-
 bool LabelSearch::leaves_devices(std::size_t suffix, const Label& label) const {
   return costs_.front().devices(suffix, label.replicas, limit_) * (1 - kRounding) <= costs_.problem().devices - label.devices;
 }

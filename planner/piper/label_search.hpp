@@ -53,7 +53,17 @@ class LabelSearch {
   virtual void extend(const Extension& stage, Labels& labels, Counts& counts) const = 0;
 
   // The label behind with the stage on so many replicas, at the value behind.
-  Label extended(const Extension& stage, int data) const;
+  Label extended(const Extension& stage, int data) const {
+    const Label& behind = stage.behind;
+    return {behind.devices + data * costs_.tensor(stage.cut.way),
+            behind.replicas + data,
+            behind.value,
+            static_cast<std::uint32_t>(stage.cut.inner),
+            stage.index,
+            data,
+            static_cast<std::uint16_t>(stage.cut.way),
+            behind.left_out};
+  }
   // Whether a label of this suffix leaves enough for the layers before it: by their time, and by their memory too.
   bool within_limits(std::size_t suffix, const Label& label) const {
     return label.devices <= most_devices_[suffix] && label.replicas <= most_replicas_[suffix];

@@ -9,6 +9,8 @@
 namespace panpipe::planner::piper {
 namespace {
 
+constexpr std::size_t kMostBases = 400000;  // 10 MB
+
 template <class Value>
 double least(const std::vector<const Choice*>& choices, Value value) {
   double result = kInfinity;
@@ -49,6 +51,7 @@ SuffixCosts::SuffixCosts(const PlanningProblem& problem, const Suffixes& suffixe
   }
   tables_ = std::vector<Tables>(ways_.size() * at(most_in_flight_ + 1));
   prepare_cuts();
+  prepare_bases();
 }
 
 // A layer that has no such choice takes any.
@@ -116,6 +119,18 @@ void SuffixCosts::prepare_cuts() {
   cut_begin_.push_back(static_cast<std::uint32_t>(cut_edges_.size()));
 }
 
+// With few suffixes the bases of all cuts are made before the searches, which ask for each many times.
+void SuffixCosts::prepare_bases() {
+  const std::size_t sets = suffixes_->size();
+  if (sets * sets * ways_.size() > kMostBases) return;
+  std::vector<StageBase> bases(sets * sets * ways_.size());
+  for (std::size_t outer = 1; outer < sets; ++outer)
+    for (std::size_t inner = 0; inner < outer; ++inner)
+      for (std::size_t way = 0; way < ways_.size() && suffixes_->within(inner, outer); ++way)
+        bases[place({outer, inner, way})] = make_base({outer, inner, way}, kInfinity);
+  bases_ = std::move(bases);
+}
+
 double SuffixCosts::communication(const Cut& cut) const {
   const Way& way = ways_[cut.way];
   double seconds = 0;
@@ -126,7 +141,7 @@ double SuffixCosts::communication(const Cut& cut) const {
   return seconds;
 }
 
-StageBase SuffixCosts::base(const Cut& cut, double enough) const {
+StageBase SuffixCosts::make_base(const Cut& cut, double enough) const {
   const Row &outer = ways_[cut.way].rows[cut.outer], &inner = ways_[cut.way].rows[cut.inner];
   const double time = outer.time - inner.time;
   if (outer.missing != inner.missing || time > enough) return {};

@@ -48,8 +48,8 @@ class SuffixCosts {
 
   const FrontBounds& front() const { return front_; }
 
-  // Not offered also where the fastest choices alone take longer than `enough`.
-  StageBase base(const Cut& cut, double enough) const;
+  // It may be not offered also where the fastest choices alone take longer than `enough`.
+  StageBase base(const Cut& cut, double enough) const { return bases_.empty() ? make_base(cut, enough) : bases_[place(cut)]; }
 
   // The exact load if it is at most `limit`; otherwise a lower bound of the load above `limit` (infinite if memory does not
   // suffice). Thread-safe.
@@ -84,6 +84,7 @@ class SuffixCosts {
   const Tables& tables(std::size_t way, int in_flight) const;
   void make_tables(const Way& way, int in_flight, Tables& made) const;
   double communication(const Cut& cut) const;
+  std::size_t place(const Cut& cut) const { return (cut.outer * suffixes_->size() + cut.inner) * ways_.size() + cut.way; }
   double bound(const Cut& cut, const Tables& tables, double enough) const;
   double choice_time(const Cut& cut, int data, int in_flight) const;
   Picked choose(const Cut& cut, int data, int in_flight) const;
@@ -92,6 +93,8 @@ class SuffixCosts {
   void prepare_rows(Way& way) const;
   void prepare_edges(Way& way) const;
   void prepare_cuts();
+  void prepare_bases();
+  StageBase make_base(const Cut& cut, double enough) const;
 
   const PlanningProblem* problem_;
   const Suffixes* suffixes_;
@@ -102,6 +105,7 @@ class SuffixCosts {
   std::vector<double> device_time_, replica_time_;
   std::vector<Way> ways_;
   std::vector<std::uint32_t> cut_begin_, cut_edges_;  // edges from outside, per suffix
+  std::vector<StageBase> bases_;                      // of all cuts, where they are few enough
   FrontBounds front_;
   mutable std::mutex lock_;
   mutable std::vector<Tables> tables_;                                                            // way x number in flight
