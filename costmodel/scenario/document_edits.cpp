@@ -73,7 +73,8 @@ void drop_other_count(Node& root, const std::string& counted) {
   if (batch == nullptr || batch->kind != NodeKind::Map) return;
   for (const auto& [one, other] : kBatchCounts)
     if (counted == one)
-      std::erase_if(batch->entries, [&](const Node::Entry& stated) { return stated.key == other && !stated.value->overridden; });
+      std::erase_if(batch->entries,
+                    [other = other](const Node::Entry& stated) { return stated.key == other && !stated.value->overridden; });
 }
 
 // `trainer=NAME`, as of `--for`, keeps the release that the scenario states of the same trainer.
