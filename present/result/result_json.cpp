@@ -6,7 +6,7 @@
 #include <array>
 #include <chrono>
 #include <ctime>
-#include <ranges>
+#include <vector>
 
 #include "base/text/json_writer.hpp"
 #include "costmodel/degrees/axes.hpp"
@@ -122,7 +122,11 @@ void write_memory_hints(JsonWriter& out, const std::vector<MemoryHint>& hints) {
 }
 
 void write_steps(JsonWriter& out, const Timeline& timeline) {
-  if (timeline.kind == TimelineKind::Measured) out.field("losses", timeline.steps | std::views::transform(&MeasuredStep::loss));
+  if (timeline.kind == TimelineKind::Measured) {
+    std::vector<decltype(MeasuredStep::loss)> losses;
+    for (const MeasuredStep& step : timeline.steps) losses.push_back(step.loss);
+    out.field("losses", losses);
+  }
   out.objects("repetitions", timeline.steps,
               [&](const MeasuredStep& step) { out.field("step_time_s", step.step_time.base()).field("loss", step.loss); });
 }
