@@ -7,18 +7,10 @@
 #include <filesystem>
 #include <map>
 
+#include "tests/costmodel/scenario/small_scenario.hpp"
+
 namespace panpipe {
 namespace {
-
-const std::string kSmall =
-    "panpipe: 1\n"
-    "cluster: {devices: 8, memory: 24 GiB, usable: 85 %, link: {latency: 0.26 ms, bandwidth: unlimited}}\n"
-    "workload: {model: gpt2}\n"
-    "batch: {micro: 2, microbatches: 8}\n";
-
-Scenario parse(const std::string& more = "", const std::vector<std::string>& overrides = {}) {
-  return parse_scenario(kSmall + more, "folder/small.yaml", "folder", overrides);
-}
 
 using Values = std::map<std::string, std::string>;
 Values values_of(const Scenario& scenario) {

@@ -8,6 +8,7 @@
 #include "base/input/reader.hpp"
 #include "costmodel/scenario/default_framework.hpp"
 #include "costmodel/scenario/recompute_modes.hpp"
+#include "tests/costmodel/scenario/small_scenario.hpp"
 #include "tests/fault.hpp"
 #include "tests/temporary_folder.hpp"
 
@@ -15,16 +16,6 @@ namespace panpipe {
 namespace {
 
 using testing::HasSubstr;
-
-const std::string kSmall =
-    "panpipe: 1\n"
-    "cluster: {devices: 8, memory: 24 GiB, usable: 85 %, link: {latency: 0.26 ms, bandwidth: unlimited}}\n"
-    "workload: {model: gpt2}\n"
-    "batch: {micro: 2, microbatches: 8}\n";
-
-Scenario parse(const std::string& more = "", const std::vector<std::string>& overrides = {}) {
-  return parse_scenario(kSmall + more, "folder/small.yaml", "folder", overrides);
-}
 
 // The scenario's share goes before the cluster's, and that before the device's.
 TEST(Scenario, WhatAPlanMayFillOfADevice) {
