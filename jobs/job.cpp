@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "base/error.hpp"
+
 namespace panpipe::jobs {
 namespace {
 
