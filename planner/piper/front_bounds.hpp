@@ -6,6 +6,7 @@
 //   c >= sum over its layers of min over choices of tensor * (time + price * bytes(s + 1)) / (T + price * M).
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "planner/piper/knapsack.hpp"
@@ -18,7 +19,14 @@ class FrontBounds {
   FrontBounds(const PlanningProblem& problem, const Suffixes& suffixes);
 
   // Devices, not rounded, that the layers outside the suffix need if `replicas` follow them and no load exceeds `limit`.
-  double devices(std::size_t suffix, int replicas, double limit) const;
+  double devices(std::size_t suffix, int replicas, double limit) const {
+    const PricedSums& sums = slots_[replicas / step_];
+    const std::size_t all = suffixes_.size() - 1;
+    double most = sums.memory(all, suffix) / memory_;
+    for (std::size_t k = 0; k < prices_.size() && limit < kInfinity; ++k)
+      most = std::max(most, sums.priced(all, suffix, k) / (limit + prices_[k] * memory_));
+    return most;
+  }
   // A lower bound on every plan's slowest load; infinite if memory does not suffice at all.
   double least_limit() const;
 

@@ -42,6 +42,7 @@ class KnapsackSearch {
   // is room: an incumbent.
   void start(double used) {
     std::vector<std::pair<std::size_t, HullStep>> steps;
+    steps.reserve(layers_.size());
     for (std::size_t i = 0; i < layers_.size(); ++i)
       for (const HullStep& step : hull_steps(*layers_[i])) steps.emplace_back(i, step);
     // Prices rise along a layer's hull, so that ties are between layers.
@@ -142,6 +143,7 @@ class KnapsackSearch {
 
   Picked picked() const {
     Picked result{true, total_time(), {}};
+    result.choices.reserve(layers_.size());
     for (std::size_t i = 0; i < layers_.size(); ++i) result.choices.push_back(option(i, picks_[i]).choice);
     return result;
   }
@@ -161,14 +163,16 @@ class KnapsackSearch {
 Options undominated(Options options) {
   std::stable_sort(options.begin(), options.end(),
                    [](const Option& a, const Option& b) { return std::pair(a.time, a.memory) < std::pair(b.time, b.memory); });
-  Options kept;
+  std::size_t kept = 0;
   for (const Option& option : options)
-    if (kept.empty() || option.memory < kept.back().memory) kept.push_back(option);
-  return kept;
+    if (kept == 0 || option.memory < options[kept - 1].memory) options[kept++] = option;
+  options.resize(kept);
+  return options;
 }
 
 std::vector<HullStep> hull_steps(const Options& options) {
   std::vector<HullStep> steps;
+  steps.reserve(options.size());
   for (std::size_t i = 1; i < options.size(); ++i) {
     HullStep step{options[i].time - options[i - 1].time, options[i - 1].memory - options[i].memory, static_cast<int>(i)};
     while (!steps.empty() && steps.back().price() >= step.price()) {

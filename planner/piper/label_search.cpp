@@ -1,71 +1,28 @@
 #include "planner/piper/label_search.hpp"
 
-#include <algorithm>
+#include <barrier>
 #include <cmath>
 #include <limits>
+#include <thread>
 
-#include "base/parallel_for.hpp"
+#include "base/index.hpp"
 
 namespace panpipe::planner::piper {
 namespace {
 
 // Fewer suffixes are done before a second thread has started.
-constexpr std::size_t kWorthThreads = 64;
+constexpr std::size_t kWorthThreads = 1500;
 
 // Least units that can serve `work` in `limit` each.
 int at_least(double work, double limit) {
   return limit == kInfinity ? 0 : static_cast<int>(std::ceil(work / limit * (1 - kRounding) - kRounding));
 }
 
-int in_flight_of(const Label& label) { return (label.replicas + label.data - 1) / label.data; }
-
 }  // namespace
-
-bool LabelSearch::leaves_devices(std::size_t suffix, const Label& label) const {
-  return costs_.front().devices(suffix, label.replicas, limit_) * (1 - kRounding) <= costs_.problem().devices - label.devices;
-}
-
-double LabelSearch::load(const Extension& stage, const Label& label) const {
-  return costs_.load(stage.cut, stage.base, label.data, in_flight_of(label), limit_);
-}
-
-void LabelSearch::label(std::size_t outer, Counts& counts) {
-  const double whole = costs_.device_time()[outer];
-  const int most = most_devices_[outer] - costs_.data_degrees().front();
-  for (const Band& band : bands_) {
-    auto inner = std::lower_bound(alive_.begin(), alive_.end(), whole - band.most,
-                                  [](const Alive& a, double time) { return a.device_time < time; });
-    for (; inner != alive_.end() && inner->device_time <= whole - band.least && !must_stop(); ++inner)
-      if (inner->devices <= most && costs_.suffixes().within(inner->suffix, outer)) stage_between(outer, *inner, counts);
-  }
-}
-
-void LabelSearch::stage_between(std::size_t outer, const Alive& inner, Counts& counts) {
-  const std::vector<int>& data = costs_.data_degrees();
-  for (std::size_t way = 0; way < costs_.ways(); ++way) {
-    const Cut cut{outer, inner.suffix, way};
-    const int tensor = costs_.tensor(way), most = (most_devices_[outer] - inner.devices) / tensor;
-    const StageBase base = most < data.front() ? StageBase{} : costs_.base(cut, most * limit_);
-    if (!base.offered || base.time * (1 - kRounding) > most * limit_) {
-      ++counts.pruned;
-      continue;
-    }
-    ++counts.evaluated;
-    const std::size_t first = fewest_replicas(base);
-    if (first == data.size()) continue;
-    for (std::size_t behind = 0; behind < std::max<std::size_t>(1, stages_); ++behind) {
-      const Labels& list = labels(cut.inner, behind);
-      const int most_behind = most_devices_[outer] - data[first] * tensor;
-      for (std::size_t i = 0; i < list.size() && list[i].devices <= most_behind; ++i)
-        extend({cut, base, first, list[i], static_cast<std::uint32_t>(i)}, labels(outer, stages_ == 0 ? 0 : behind + 1), counts);
-    }
-  }
-}
 
 // (time + (d - 1) r) / d <= T  <=>  time - r <= d (T - r).
 std::size_t LabelSearch::fewest_replicas(const StageBase& base) const {
   const std::vector<int>& data = costs_.data_degrees();
-  if (base.time <= limit_) return 0;
   if (base.reduction >= limit_) return data.size();
   const double least = (base.time - base.reduction) / (limit_ - base.reduction) * (1 - kRounding);
   return static_cast<std::size_t>(std::lower_bound(data.begin(), data.end(), least) - data.begin());
@@ -96,7 +53,9 @@ void LabelSearch::find_bands() {
   }
 }
 
-void LabelSearch::prepare() {
+void LabelSearch::prepare(double limit, const std::atomic<bool>* stop) {
+  limit_ = limit;
+  stop_ = stop;
   const PlanningProblem& problem = costs_.problem();
   const auto &device = costs_.device_time(), &replica = costs_.replica_time();
   labels_.resize(device.size() * (stages_ + 1));
@@ -108,7 +67,7 @@ void LabelSearch::prepare() {
     most_replicas_[set] = std::min(problem.devices, problem.microbatches) - at_least(replica.back() - replica[set], limit_);
   }
   labels_[0].push_back({});
-  alive_.assign(1, Alive{});
+  alive_.clear();
   find_bands();
 }
 
@@ -129,27 +88,37 @@ void LabelSearch::add_alive(std::size_t first, std::size_t end) {
   std::inplace_merge(alive_.begin(), alive_.begin() + old, alive_.end(), before);
 }
 
-// Level by level: suffixes of one size do not depend on each other.
-std::optional<double> LabelSearch::reach(double limit, const std::atomic<bool>* stop) {
-  limit_ = limit;
-  stop_ = stop;
-  stopped_ = false;
-  prepare();
+// Level by level: suffixes of one size do not depend on each other. A level takes microseconds, so the threads last for all.
+void LabelSearch::for_each_suffix(const std::function<void(std::size_t outer, Counts& counts)>& label) {
   const Suffixes& suffixes = costs_.suffixes();
-  for (std::size_t first = 1, end = 1; first < suffixes.size() && !stopped_; first = end) {
-    while (end < suffixes.size() && suffixes.layers_in(end) == suffixes.layers_in(first)) ++end;
-    const int threads = end - first < kWorthThreads ? 1 : std::max(1, threads_);
-    std::vector<Counts> counts(static_cast<std::size_t>(threads));
-    parallel_for(end - first, threads, [&](std::size_t i, std::size_t worker) { label(first + i, counts[worker]); });
-    for (const Counts& each : counts) {
-      counts_.evaluated += each.evaluated;
-      counts_.pruned += each.pruned;
-    }
+  const std::size_t threads = suffixes.size() < kWorthThreads ? 1 : at(std::max(1, threads_));
+  std::size_t first = 0, end = 1;  // of the level
+  std::atomic<std::size_t> next{0};
+  const auto finish_level = [&]() noexcept {
     add_alive(first, end);
     stopped_ = must_stop();
+    for (first = end; end < suffixes.size() && suffixes.layers_in(end) == suffixes.layers_in(first);) ++end;
+    next = first;
+  };
+  finish_level();
+  std::barrier barrier(static_cast<std::ptrdiff_t>(threads), finish_level);
+  std::vector<Counts> counts(threads);
+  const auto work = [&](std::size_t worker) {
+    Counts own;
+    while (first < end && !stopped_) {
+      for (std::size_t set = next++; set < end; set = next++) label(set, own);
+      barrier.arrive_and_wait();
+    }
+    counts[worker] = own;
+  };
+  std::vector<std::thread> helpers;
+  for (std::size_t worker = 1; worker < threads; ++worker) helpers.emplace_back(work, worker);
+  work(0);
+  for (std::thread& helper : helpers) helper.join();
+  for (const Counts& each : counts) {
+    counts_.evaluated += each.evaluated;
+    counts_.pruned += each.pruned;
   }
-  if (stopped_ || labels_.back().empty()) return std::nullopt;
-  return best()->value;
 }
 
 Labels::const_iterator LabelSearch::best() const {
@@ -161,7 +130,7 @@ std::vector<StageChoice> LabelSearch::stages() const {
   std::vector<StageChoice> stages;
   std::size_t suffix = costs_.suffixes().size() - 1, count = stages_;
   for (const Label* label = &*best(); suffix != 0;) {
-    stages.push_back(costs_.stage({suffix, label->from, label->way}, label->data, in_flight_of(*label)));
+    stages.push_back(costs_.stage({suffix, label->from, label->way}, label->data, in_flight(*label)));
     suffix = label->from;
     if (count > 0) --count;
     label = &labels(suffix, count)[label->from_label];

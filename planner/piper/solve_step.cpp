@@ -24,24 +24,26 @@ class FillDrain final : public LabelSearch {
   // Of plans that cost less than `enough`.
   std::optional<double> reach(double limit, double enough, const std::atomic<bool>* stop) {
     enough_ = enough;
-    return LabelSearch::reach(limit, stop);
+    return walk(limit, stop, [&](auto& stage, auto& behind, std::size_t index, Labels& labels, Counts&) {
+      extend(stage, behind, index, labels);
+    });
   }
 
  private:
   // More replicas than needed cost more, except where fewer microbatches in flight let a faster choice fit.
-  void extend(const Extension& stage, Labels& labels, Counts&) const override {
+  void extend(const Stage& stage, const Label& behind, std::size_t index, Labels& labels) const {
     for (std::size_t i = stage.first; i < costs_.data_degrees().size(); ++i) {
       const int d = costs_.data_degrees()[i];
-      Label label = extended(stage, d);
+      Label label = extended(stage, d, behind, index);
       if (!within_limits(stage.cut.outer, label)) return;
       const double fastest = (stage.base.time + (d - 1) * stage.base.reduction) / d;
       if (fastest > limit_) continue;
       const double own = load(stage, label);
       if (own > limit_ || own == kInfinity) continue;
-      label.value = stage.behind.value + d * own;
+      label.value = behind.value + d * own;
       insert(stage.cut.outer, label, labels);
       if (!label.left_out) {
-        label.value = stage.behind.value;
+        label.value = behind.value;
         label.left_out = true;
         insert(stage.cut.outer, label, labels);
       }

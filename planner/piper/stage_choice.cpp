@@ -14,7 +14,7 @@ constexpr std::size_t kMostPrices = 16, kFewestPrices = 3;
 
 }  // namespace
 
-const SuffixCosts::Tables& SuffixCosts::tables(std::size_t way, int in_flight) const {
+SuffixCosts::Tables& SuffixCosts::tables(std::size_t way, int in_flight) const {
   Tables& tables = tables_[way * at(most_in_flight_ + 1) + at(in_flight)];
   std::call_once(tables.made, [&] { make_tables(ways_[way], in_flight, tables); });
   return tables;
@@ -23,6 +23,7 @@ const SuffixCosts::Tables& SuffixCosts::tables(std::size_t way, int in_flight) c
 void SuffixCosts::make_tables(const Way& way, int in_flight, Tables& made) const {
   for (const std::vector<const Choice*>& choices : way.choices) {
     Options options;
+    options.reserve(choices.size());
     for (const Choice* choice : choices) options.push_back({choice->time, choice->in_flight * in_flight + choice->fixed, choice});
     made.options.push_back(undominated(std::move(options)));
   }
@@ -63,6 +64,7 @@ Picked SuffixCosts::choose(const Cut& cut, int data, int in_flight) const {
   if (!ways_[cut.way].alike)
     for (const int layer : layers) at_border.push_back(options_at_border(cut, layer, data, in_flight));
   std::vector<const Options*> options;
+  options.reserve(layers.size());
   double fastest = 0;
   bool recomputes = false;
   for (std::size_t i = 0; i < layers.size(); ++i) {

@@ -141,14 +141,6 @@ double SuffixCosts::communication(const Cut& cut) const {
   return seconds;
 }
 
-StageBase SuffixCosts::make_base(const Cut& cut, double enough) const {
-  const Row &outer = ways_[cut.way].rows[cut.outer], &inner = ways_[cut.way].rows[cut.inner];
-  const double time = outer.time - inner.time;
-  if (outer.missing != inner.missing || time > enough) return {};
-  const double parameters = outer.parameters - inner.parameters;
-  return {true, time + communication(cut), 4 * parameters / (problem_->bandwidth * problem_->microbatches)};
-}
-
 double SuffixCosts::bound(const Cut& cut, const Tables& tables, double enough) const {
   double best = 0;
   for (std::size_t k = 0; k < tables.prices.size() && best <= enough; ++k)
@@ -174,14 +166,16 @@ double SuffixCosts::load(const Cut& cut, const StageBase& base, int data, int in
 
 // The exact choice is the same for every data degree unless the choices differ in what they transfer.
 double SuffixCosts::choice_time(const Cut& cut, int data, int in_flight) const {
-  const std::tuple key(cut.outer, cut.inner, cut.way, in_flight, ways_[cut.way].alike ? 0 : data);
+  Tables& table = tables(cut.way, in_flight);
+  const std::size_t key =
+      (cut.outer * suffixes_->size() + cut.inner) * at(most_in_flight_ + 1) + at(ways_[cut.way].alike ? 0 : data);
   {
-    const std::lock_guard<std::mutex> guard(lock_);
-    if (const auto known = chosen_.find(key); known != chosen_.end()) return known->second;
+    const std::lock_guard<std::mutex> guard(table.lock);
+    if (const auto known = table.chosen.find(key); known != table.chosen.end()) return known->second;
   }
   const Picked picked = choose(cut, data, in_flight);
-  const std::lock_guard<std::mutex> guard(lock_);
-  return chosen_.emplace(key, picked.fits ? picked.time : kInfinity).first->second;
+  const std::lock_guard<std::mutex> guard(table.lock);
+  return table.chosen.emplace(key, picked.fits ? picked.time : kInfinity).first->second;
 }
 
 }  // namespace panpipe::planner::piper

@@ -5,9 +5,8 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
-#include <map>
 #include <mutex>
-#include <tuple>
+#include <unordered_map>
 #include <vector>
 
 #include "planner/piper/front_bounds.hpp"
@@ -48,8 +47,12 @@ class SuffixCosts {
 
   const FrontBounds& front() const { return front_; }
 
-  // It may be not offered also where the fastest choices alone take longer than `enough`.
-  StageBase base(const Cut& cut, double enough) const { return bases_.empty() ? make_base(cut, enough) : bases_[place(cut)]; }
+  // Not offered also where it takes longer than `enough`.
+  StageBase base(const Cut& cut, double enough) const {
+    StageBase base = bases_.empty() ? make_base(cut, enough) : bases_[place(cut)];
+    base.offered = base.offered && base.time * (1 - kRounding) <= enough;
+    return base;
+  }
 
   // The exact load if it is at most `limit`; otherwise a lower bound of the load above `limit` (infinite if memory does not
   // suffice). Thread-safe.
@@ -79,9 +82,11 @@ class SuffixCosts {
     std::vector<Options> options;  // per layer
     std::vector<double> prices;
     PricedSums sums;
+    std::mutex lock;
+    std::unordered_map<std::size_t, double> chosen;  // least times of cuts, and of data degrees unless the way is alike
   };
 
-  const Tables& tables(std::size_t way, int in_flight) const;
+  Tables& tables(std::size_t way, int in_flight) const;
   void make_tables(const Way& way, int in_flight, Tables& made) const;
   double communication(const Cut& cut) const;
   std::size_t place(const Cut& cut) const { return (cut.outer * suffixes_->size() + cut.inner) * ways_.size() + cut.way; }
@@ -94,7 +99,15 @@ class SuffixCosts {
   void prepare_edges(Way& way) const;
   void prepare_cuts();
   void prepare_bases();
-  StageBase make_base(const Cut& cut, double enough) const;
+  // Without the transfers over its borders where the fastest choices alone take longer than `enough`: that is asked most often.
+  StageBase make_base(const Cut& cut, double enough) const {
+    const Row &outer = ways_[cut.way].rows[cut.outer], &inner = ways_[cut.way].rows[cut.inner];
+    const double time = outer.time - inner.time;
+    if (outer.missing != inner.missing) return {};
+    if (time * (1 - kRounding) > enough) return {true, time, 0};
+    const double parameters = outer.parameters - inner.parameters;
+    return {true, time + communication(cut), 4 * parameters / (problem_->bandwidth * problem_->microbatches)};
+  }
 
   const PlanningProblem* problem_;
   const Suffixes* suffixes_;
@@ -107,9 +120,7 @@ class SuffixCosts {
   std::vector<std::uint32_t> cut_begin_, cut_edges_;  // edges from outside, per suffix
   std::vector<StageBase> bases_;                      // of all cuts, where they are few enough
   FrontBounds front_;
-  mutable std::mutex lock_;
-  mutable std::vector<Tables> tables_;                                                            // way x number in flight
-  mutable std::map<std::tuple<std::size_t, std::size_t, std::size_t, int, int>, double> chosen_;  // cut, in flight, data degree
+  mutable std::vector<Tables> tables_;  // way x number in flight
 };
 
 }  // namespace panpipe::planner::piper

@@ -37,9 +37,9 @@ void insert(Labels& labels, const Label& label) {
 }  // namespace
 
 // The least data degree that works is the best one: more replicas only use more devices and leave more in flight before.
-void Threshold::extend(const Extension& stage, Labels& labels, Counts& counts) const {
+inline void Threshold::extend(const Stage& stage, const Label& behind, std::size_t index, Labels& labels, Counts& counts) const {
   for (std::size_t i = stage.first; i < costs_.data_degrees().size(); ++i) {
-    Label label = extended(stage, costs_.data_degrees()[i]);
+    Label label = extended(stage, costs_.data_degrees()[i], behind, index);
     if (!within_limits(stage.cut.outer, label) || beaten(labels, label)) return;
     if (!leaves_devices(stage.cut.outer, label)) {
       ++counts.pruned;
@@ -51,6 +51,10 @@ void Threshold::extend(const Extension& stage, Labels& labels, Counts& counts) c
     insert(labels, label);
     return;
   }
+}
+
+std::optional<double> Threshold::reach(double limit, const std::atomic<bool>* stop) {
+  return walk(limit, stop, [&](auto&&... each) { extend(each...); });
 }
 
 }  // namespace panpipe::planner::piper

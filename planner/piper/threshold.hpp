@@ -9,9 +9,10 @@ namespace panpipe::planner::piper {
 class Threshold final : public LabelSearch {
  public:
   using LabelSearch::LabelSearch;
+  std::optional<double> reach(double limit, const std::atomic<bool>* stop);
 
  private:
-  void extend(const Extension& stage, Labels& labels, Counts& counts) const override;
+  void extend(const Stage& stage, const Label& behind, std::size_t index, Labels& labels, Counts& counts) const;
 };
 
 }  // namespace panpipe::planner::piper
