@@ -31,21 +31,33 @@ enum class Recomputes { None, Some, All };
 
 Recomputes recomputes(const PlanningProblem& problem, const StageChoice& stage) {
   bool able = false, some = false, all = true;
-  const auto degree = std::find(problem.degrees.begin(), problem.degrees.end(), stage.tensor) - problem.degrees.begin();
   for (std::size_t i = 0; i < stage.layers.size(); ++i) {
-    const bool does = choice_of(problem, stage, i).recompute;
-    const auto& choices = problem.layers[stage.layers[i]].choices[degree];
+    const Choice& taken = choice_of(problem, stage, i);
+    const std::vector<Choice>& choices = choices_of(problem, stage, i);
     // Where recompute saves nothing it makes no difference which of the two is taken.
     const bool matters = std::any_of(choices.begin(), choices.end(), [&](const Choice& c) {
-      return c.recompute != does &&
-             (c.time != choice_of(problem, stage, i).time || c.in_flight != choice_of(problem, stage, i).in_flight);
+      return c.recompute != taken.recompute && (c.time != taken.time || c.in_flight != taken.in_flight);
     });
     if (!matters) continue;
     able = true;
-    some |= does;
-    all &= does;
+    some |= taken.recompute;
+    all &= taken.recompute;
   }
   return !able || !some ? Recomputes::None : all ? Recomputes::All : Recomputes::Some;
+}
+
+// Of several profiles of one degree and one recompute the engines take the first.
+std::string unstated_profile(const PlanningProblem& problem, const StageChoice& stage) {
+  for (std::size_t i = 0; i < stage.layers.size(); ++i) {
+    const Choice& taken = choice_of(problem, stage, i);
+    for (const Choice& first : choices_of(problem, stage, i)) {
+      if (&first == &taken) break;
+      if (first.recompute == taken.recompute)
+        return fmt::format("layer '{}' takes its profile '{}', and the engines run it by '{}', the first for its degree",
+                           problem.layers[stage.layers[i]].name, taken.name, first.name);
+    }
+  }
+  return "";
 }
 
 // Why the engines cannot run the stages; empty when nothing speaks against it.
@@ -57,6 +69,7 @@ std::string unrunnable(const PlanningProblem& problem, const std::vector<StageCh
   for (const StageChoice& stage : stages) {
     if (recomputes(problem, stage) == Recomputes::Some)
       return "a stage recomputes some of its layers only, which the engines cannot run";
+    if (std::string reason = unstated_profile(problem, stage); !reason.empty()) return reason;
     for (const int layer : stage.layers)
       if (layer != next++) return "its stages are not contiguous in the order of the layers, as the engines need them";
   }

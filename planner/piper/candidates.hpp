@@ -14,8 +14,8 @@ namespace panpipe::planner::piper {
 Candidate candidate_of(const PlanningProblem& problem, const std::vector<StageChoice>& stages);
 
 // Adds the plan, its settings and its estimate. Returns the reason why the engines cannot run it, or an empty text: degrees that
-// differ between stages, a stage that recomputes only some of its layers, layers that are not contiguous, or an unsuitable
-// schedule.
+// differ between stages, a stage that recomputes only some of its layers, a profile that the engines do not take, layers that are
+// not contiguous, or an unsuitable schedule.
 std::string add_plan(const Experiment& experiment, const PlanningProblem& problem, const std::vector<StageChoice>& stages,
                      Candidate& candidate);
 

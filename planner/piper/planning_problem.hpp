@@ -63,7 +63,8 @@ struct StageChoice {
   double memory = 0;        // bytes on a device
 };
 
-// The choice of `stage` for its layer number `member`.
+// The choices that the layer number `member` of `stage` has at its degree, and the one that it takes.
+const std::vector<Choice>& choices_of(const PlanningProblem& problem, const StageChoice& stage, std::size_t member);
 const Choice& choice_of(const PlanningProblem& problem, const StageChoice& stage, std::size_t member);
 
 // Computes loads and memory of a plan whose stages state layers, degrees and choices, as an independent check of the search. Sets

@@ -75,7 +75,7 @@ class Search {
       for (const int data : data_degrees) {
         if (options_.stopped()) continue;
         uniform.least_data = uniform.most_data = data;
-        PlanningProblem one = only_degree(uniform, g);
+        PlanningProblem one = as_engines_run(uniform, g);
         Solution solution = solve(one, false);
         if (!solution.stages.empty()) found.emplace_back(std::move(one), std::move(solution));
       }
@@ -95,10 +95,17 @@ class Search {
         found.size(), posed_.problem.degrees.size() * data_degrees.size()));
   }
 
-  static PlanningProblem only_degree(const PlanningProblem& problem, std::size_t degree) {
+  // At one degree, by the first profile with recompute and the first without.
+  static PlanningProblem as_engines_run(const PlanningProblem& problem, std::size_t degree) {
     PlanningProblem one = problem;
     one.degrees = {problem.degrees[degree]};
-    for (Layer& layer : one.layers) layer.choices = {layer.choices[degree]};
+    for (Layer& layer : one.layers) {
+      std::vector<Choice> first;
+      for (const Choice& choice : layer.choices[degree])
+        if (std::none_of(first.begin(), first.end(), [&](const Choice& c) { return c.recompute == choice.recompute; }))
+          first.push_back(choice);
+      layer.choices = {std::move(first)};
+    }
     return one;
   }
 

@@ -9,6 +9,7 @@
 #include "planner/piper/problem_of.hpp"
 #include "planner/planner.hpp"
 #include "tests/fault.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace panpipe::planner {
 namespace {
@@ -102,6 +103,41 @@ TEST(SearchPiper, TheStepObjectiveIsNeverWorseAtStep) {
 TEST(SearchPiper, AnUnknownObjectiveIsRefused) {
   EXPECT_EQ(test::fault_of([&] { search(gpt(), with_piper("speed")); }),
             "--objective: error: there is no 'speed'; there are time_per_sample, step");
+}
+
+// Both layers by the fast profile need 12 GB. The best plan takes one of them by the lean one, 1 + 2 = 3 ms in 6 + 3 = 9 GB;
+// a plan file would have both run by the first.
+TEST(SearchPiper, AProfileThatNoPlanStatesIsNoPlanFile) {
+  const test::TemporaryFolder folder;
+  folder.write("layers.yaml", R"(panpipe: 1
+kind: layers
+layers:
+- name: a
+  output: 1 B
+  profiles:
+  - {name: fast, time: 1 ms, in_flight: 6 GB}
+  - {name: lean, time: 2 ms, in_flight: 3 GB}
+- name: b
+  profiles:
+  - {name: fast, time: 1 ms, in_flight: 6 GB}
+  - {name: lean, time: 2 ms, in_flight: 3 GB}
+)");
+  const auto with_memory = [&](const std::string& memory) {
+    return search(Experiment(parse_scenario(
+                      "panpipe: 1\ncluster: {devices: 1, memory: " + memory +
+                          ", usable: 100 %, link: {latency: 0 s, bandwidth: unlimited}}\nworkload: {layers: layers.yaml}\n"
+                          "batch: {micro: 1, microbatches: 1}\noptimizer: none\n",
+                      "in.yaml", folder.path().string())),
+                  with_piper());
+  };
+  const Answer mixed = with_memory("10 GB");
+  ASSERT_EQ(mixed.candidates.size(), 1U);  // none that engines run: by the first profiles the model does not fit
+  EXPECT_DOUBLE_EQ(metric(mixed.candidates[0], "time_per_sample"), 3e-3);
+  EXPECT_EQ(mixed.candidates[0].plan, nullptr);
+  EXPECT_THAT(mixed.notes, testing::Contains(HasSubstr("takes its profile 'lean', and the engines run it by 'fast'")));
+  const Answer first = with_memory("12 GB");
+  EXPECT_DOUBLE_EQ(metric(first.candidates[0], "time_per_sample"), 2e-3);
+  EXPECT_NE(first.candidates[0].plan, nullptr);
 }
 
 TEST(SearchPiper, TooLittleMemoryIsAnAnswer) {
