@@ -32,6 +32,12 @@ enum class ActionKind : std::uint8_t {
 };
 constexpr std::size_t kActionKinds = static_cast<std::size_t>(ActionKind::G) + 1;
 
+constexpr bool starts_backward(ActionKind kind) { return kind == ActionKind::B || kind == ActionKind::I; }
+constexpr bool is_send(ActionKind kind) { return kind == ActionKind::SendF || kind == ActionKind::SendB; }
+constexpr bool is_receive(ActionKind kind) { return kind == ActionKind::RecvF || kind == ActionKind::RecvB; }
+// Between a device and its host.
+constexpr bool is_copy(ActionKind kind) { return kind == ActionKind::Offload || kind == ActionKind::Reload; }
+
 // How a bracketed run of actions overlaps: "(0F1;3B0)OVERLAP_F_B". PyTorch defines OverlapFB; the others are ours.
 enum class GroupKind : std::uint8_t { None, OverlapFB, OverlapFW, OverlapFF, Overlap };
 

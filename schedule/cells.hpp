@@ -52,8 +52,6 @@ inline bool same_activation(const Action& a, const Action& b) {
   return a.stage == b.stage && a.microbatch == b.microbatch && a.split == b.split;
 }
 
-inline bool starts_backward(ActionKind kind) { return kind == ActionKind::B || kind == ActionKind::I; }
-
 // A lone action of another kind, with the stage, microbatch and slice of `like`.
 inline Action with_kind(const Action& like, ActionKind kind) {
   return {kind, GroupKind::None, 1, like.split, like.stage, like.microbatch};

@@ -15,8 +15,6 @@
 namespace panpipe {
 namespace {
 
-bool is_receive(ActionKind kind) { return kind == ActionKind::RecvF || kind == ActionKind::RecvB; }
-
 Schedule with_empty_rows(const Schedule& schedule) {
   Schedule result = schedule;
   result.empty_cells.clear();
@@ -68,7 +66,7 @@ class SendsAndReceives {
   void hand_over(std::size_t rank, const Action& a) {
     const bool forward = a.kind == ActionKind::F;
     here_[products_.output(a)] = 1;  // passes of a cut vocabulary meet in exchanges, not in messages
-    if (!forward && a.kind != ActionKind::I && a.kind != ActionKind::B) return;
+    if (!forward && !starts_backward(a.kind)) return;
     const int to = forward ? products_.next(a.stage) : products_.gradient_to(a.stage);
     if (to < 0) return;
     const auto peer = static_cast<std::size_t>(schedule_.stage_to_rank[to]);
@@ -114,9 +112,9 @@ class LateReceives {
       if (const int peer = peer_of(a); rank_ < peer) flush(peer, waiting_.size());
       return;
     }
-    const ActionKind wanted = a.kind == ActionKind::F                              ? ActionKind::RecvF
-                              : a.kind == ActionKind::I || a.kind == ActionKind::B ? ActionKind::RecvB
-                                                                                   : ActionKind::Sync;
+    const ActionKind wanted = a.kind == ActionKind::F   ? ActionKind::RecvF
+                              : starts_backward(a.kind) ? ActionKind::RecvB
+                                                        : ActionKind::Sync;
     for (std::size_t i = 0; i < waiting_.size(); ++i) {
       const Action& w = waiting_[i];
       if (w.kind != wanted || w.stage != a.stage || w.microbatch != a.microbatch || w.split != a.split) continue;
@@ -171,10 +169,8 @@ class NextStages {
 }  // namespace
 
 Schedule add_sends_and_receives(const Schedule& schedule, Receives receives) {
-  for (const Row& row : schedule.order)
-    for (const Action& action : row)
-      if (is_send(action.kind) || is_receive(action.kind))
-        throw InputError(fmt::format("the order has sends and receives of its own ({})", to_text(action)));
+  if (const Action* own = find_action(schedule, [](ActionKind kind) { return is_send(kind) || is_receive(kind); }))
+    throw InputError(fmt::format("the order has sends and receives of its own ({})", to_text(*own)));
   Schedule result = SendsAndReceives(schedule).run();
   if (receives == Receives::Early) return result;
   const Products products(result);

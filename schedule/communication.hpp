@@ -8,8 +8,6 @@ namespace panpipe {
 
 class Products;
 
-constexpr bool is_send(ActionKind kind) { return kind == ActionKind::SendF || kind == ActionKind::SendB; }
-
 enum class Receives : std::uint8_t {
   Early,  // when the sender's rank emits the send: receives may stand long before the pass that needs them
   Late,   // just before the pass that needs them, but before a send to the same peer if that peer has the higher number

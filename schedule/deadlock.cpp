@@ -15,12 +15,7 @@ std::string text_of(ActionKind kind, int stage, int microbatch, int split) {
   return to_text(pass(kind, stage, microbatch, split));
 }
 
-bool has_receives(const Schedule& schedule) {
-  for (const auto& row : schedule.order)
-    for (const Action& action : row)
-      if (action.kind == ActionKind::RecvF || action.kind == ActionKind::RecvB) return true;
-  return false;
-}
+bool has_receives(const Schedule& schedule) { return find_action(schedule, is_receive) != nullptr; }
 
 std::vector<Way> ways_of_stages(const Schedule& schedule) {
   const auto runs = [&](int stage, ActionKind kind) {

@@ -52,9 +52,7 @@ class RowChecker {
   }
   void report(std::string message) { report(rank_, position_, to_text(*action_), std::move(message)); }
 
-  static bool is_on_microbatch(ActionKind kind) {
-    return kind <= ActionKind::RecvB || kind == ActionKind::Offload || kind == ActionKind::Reload || kind >= ActionKind::E;
-  }
+  static bool is_on_microbatch(ActionKind kind) { return kind <= ActionKind::RecvB || is_copy(kind) || kind >= ActionKind::E; }
 
   // Cell of an action that stood earlier, -1 when there was none.
   int cell_of(ActionKind kind, int stage, int microbatch, int split) const {
@@ -314,9 +312,7 @@ std::string shape_fault(const Schedule& s) {
     }
   for (std::size_t stage = 0; stage < stages; ++stage)
     if (times[stage] != 1) return fmt::format("stage {} is in {} chains, not in one", stage, times[stage]);
-  const bool cut = std::any_of(s.order.begin(), s.order.end(), [](const auto& row) {
-    return std::any_of(row.begin(), row.end(), [](const Action& action) { return action.is_vocabulary(); });
-  });
+  const bool cut = find_action(s, [](ActionKind kind) { return kind >= ActionKind::E; }) != nullptr;
   if (cut != (s.vocabulary_barriers > 0))
     return cut ? "passes E, S, T, G need the number of their barriers" : "barriers of a vocabulary that no pass cuts";
   if (cut && (s.vocabulary_barriers > 2 || s.stages < s.ranks))

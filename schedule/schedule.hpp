@@ -34,6 +34,18 @@ struct Schedule {
   std::optional<double> lower_bound;
 };
 
+// The first action of a kind for which is(kind) holds; nullptr if there is none.
+template <class Is>
+const Action* find_action(const Schedule& schedule, Is&& is) {
+  for (const std::vector<Action>& row : schedule.order)
+    for (const Action& action : row)
+      if (is(action.kind)) return &action;
+  return nullptr;
+}
+inline bool has_action(const Schedule& schedule, ActionKind kind) {
+  return find_action(schedule, [kind](ActionKind found) { return found == kind; }) != nullptr;
+}
+
 using ScheduleOptions = std::map<std::string, std::string>;
 
 // One time per pass, the same on every stage. The unit is free, but the same for all.

@@ -55,13 +55,7 @@ double bound_by_work(const Schedule& schedule, const PassCosts& costs) {
 }
 
 std::pair<bool, bool> ways_of(const Schedule& schedule) {
-  std::pair<bool, bool> ways = {false, false};
-  for (const std::vector<Action>& row : schedule.order)
-    for (const Action& action : row) {
-      ways.first |= action.kind == ActionKind::R;
-      ways.second |= action.kind == ActionKind::Offload;
-    }
-  return ways;
+  return {has_action(schedule, ActionKind::R), has_action(schedule, ActionKind::Offload)};
 }
 
 }  // namespace

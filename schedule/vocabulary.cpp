@@ -62,7 +62,7 @@ EndTimes end_times(const Schedule& schedule, const ScheduleEvaluation& evaluatio
       const Action& action = schedule.order[rank][i];
       const auto [start, end] = evaluation.times[rank][i];
       const auto m = static_cast<std::size_t>(std::max(action.microbatch, 0));
-      const bool forward = action.kind == ActionKind::F, backward = action.kind == ActionKind::B || action.kind == ActionKind::I;
+      const bool forward = action.kind == ActionKind::F, backward = starts_backward(action.kind);
       if (forward && action.stage == first) ends.first_forward[m] = start;
       if (forward && action.stage == last) ends.last_forward_end[m] = end;
       if (backward && action.stage == first) ends.first_backward_end[m] = end;

@@ -17,10 +17,8 @@ namespace panpipe {
 namespace {
 
 void refuse_memory_actions(const Schedule& schedule) {
-  for (const Row& row : schedule.order)
-    for (const Action& action : row)
-      if (action.kind == ActionKind::R || action.kind == ActionKind::Offload)
-        throw InputError(fmt::format("the order has memory actions of its own ({})", to_text(action)));
+  if (const Action* own = find_action(schedule, [](ActionKind k) { return k == ActionKind::R || k == ActionKind::Offload; }))
+    throw InputError(fmt::format("the order has memory actions of its own ({})", to_text(*own)));
 }
 
 // The first `count` stages of each rank in forward order.

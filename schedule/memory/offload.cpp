@@ -153,10 +153,8 @@ class RankOffloads {
 }  // namespace
 
 Schedule add_offload(const Schedule& schedule, const PassCosts& costs, const OffloadRequest& request) {
-  for (const Row& row : schedule.order)
-    for (const Action& action : row)
-      if (action.kind == ActionKind::Offload)
-        throw InputError(fmt::format("the order has memory actions of its own ({})", to_text(action)));
+  if (const Action* own = find_action(schedule, [](ActionKind kind) { return kind == ActionKind::Offload; }))
+    throw InputError(fmt::format("the order has memory actions of its own ({})", to_text(*own)));
   const ScheduleEvaluation evaluation = evaluate(schedule, costs);
   const auto together = static_cast<std::size_t>(std::max(1, request.stagger));
   const bool full = request.choice == OffloadRequest::Choice::Full;

@@ -8,10 +8,7 @@ namespace panpipe {
 
 Parking::Parking(const Schedule& schedule, const Products& products, const PassCosts& costs)
     : products_(products), costs_(costs), free_at_(schedule.order.size(), 0) {
-  const bool copies = std::any_of(schedule.order.begin(), schedule.order.end(), [](const std::vector<Action>& row) {
-    return std::any_of(row.begin(), row.end(), [](const Action& a) { return is_copy(a.kind); });
-  });
-  if (!copies) return;
+  if (find_action(schedule, is_copy) == nullptr) return;
   gradient_.assign(products.places(), 0);
   recomputed_.assign(products.places(), 0);
   for (const auto& row : schedule.order)

@@ -10,11 +10,8 @@
 
 namespace panpipe {
 
-inline bool is_copy(ActionKind kind) { return kind == ActionKind::Offload || kind == ActionKind::Reload; }
 // True for passes that need tensors which may have been parked.
-inline bool uses_parked(ActionKind kind) {
-  return kind == ActionKind::B || kind == ActionKind::I || kind == ActionKind::W || kind == ActionKind::R;
-}
+inline bool uses_parked(ActionKind kind) { return starts_backward(kind) || kind == ActionKind::W || kind == ActionKind::R; }
 
 // Models each rank's copy lane, on which copies run one after another. The constructor scans the schedule once; then call run()
 // and ran() in the order of each rank's row. Cheap if the schedule has no copies.

@@ -109,7 +109,7 @@ Rows rows_of(const OrderProblem& problem, const Schedule& schedule) {
       const Op op = {Kind::F, static_cast<std::uint8_t>(action.stage / problem.ranks), action.microbatch};
       const auto add = [&](Kind kind) { row.push_back({kind, op.chunk, op.microbatch}); };
       if (action.kind == ActionKind::F) add(Kind::F);
-      if (action.kind == ActionKind::I || action.kind == ActionKind::B) add(Kind::I);
+      if (starts_backward(action.kind)) add(Kind::I);
       if (action.kind == ActionKind::W || action.kind == ActionKind::B) add(Kind::W);
     }
   }

@@ -268,9 +268,8 @@ class CsvReader {
     schedule_.stages = shape.stages;
     schedule_.microbatches = shape.microbatches;
     schedule_.splits = shape.splits;
-    for (const auto& row : schedule_.order)
-      if (std::any_of(row.begin(), row.end(), [](const Action& a) { return a.is_vocabulary(); }))
-        schedule_.vocabulary_barriers = stated("vocabulary_barriers", 1);
+    if (find_action(schedule_, [](ActionKind kind) { return kind >= ActionKind::E; }) != nullptr)
+      schedule_.vocabulary_barriers = stated("vocabulary_barriers", 1);
     schedule_.stage_to_rank = std::move(shape.stage_to_rank);
     schedule_.chains = std::move(shape.chains);
   }
@@ -312,8 +311,7 @@ class CsvReader {
         if (header_.stated.count("microbatches") != 0 && a.microbatch >= microbatches)
           fault_at(rank, i, fmt::format("microbatch {} of {}: they are numbered from 0", a.microbatch, microbatches), "");
         // Tensors that were parked before the input gradient may be parked again after it.
-        const bool copy = a.kind == ActionKind::Offload || a.kind == ActionKind::Reload;
-        const bool again = copy && seen.count({ActionKind::I, a.stage, a.microbatch, a.split, false}) != 0;
+        const bool again = is_copy(a.kind) && seen.count({ActionKind::I, a.stage, a.microbatch, a.split, false}) != 0;
         const auto [first, is_new] = seen.try_emplace({a.kind, a.stage, a.microbatch, a.split, again}, i);
         if (!is_new)
           fault_at(rank, i, fmt::format("occurs twice; the first is in cell {}", places_[rank][first->second].cell),
