@@ -155,8 +155,7 @@ class RankReplay {
     if (action.kind == ActionKind::F) return run_forward(info, action.stage, space);
     if (action.kind == ActionKind::W) return run_weights(info, space);
     const bool apart = action.kind == ActionKind::I && info.weight_apart;
-    if (action.kind == ActionKind::B || action.kind == ActionKind::I)
-      run_backward(info, action.stage, space, !apart, action.microbatch + 1 == microbatches_);
+    if (starts_backward(action.kind)) run_backward(info, action.stage, space, !apart, action.microbatch + 1 == microbatches_);
   }
 
   void find_gives() {

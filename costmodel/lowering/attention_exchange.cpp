@@ -15,8 +15,6 @@ namespace {
 
 constexpr Bytes kLogSumBytes(4);
 
-bool is_backward(const Action& action) { return action.kind != ActionKind::F; }
-
 // From the operators of the model, which the costs of its units do not name.
 std::vector<AttentionBytes> bytes_of_units(const Lowering& lowering) {
   const WorkloadRequest& request = lowering.scenario.workload;
@@ -59,9 +57,9 @@ Bytes received(const Lowering& lowering, const Action& pass) {
   for (int u = lowering.stage(pass.stage).first_unit; u < end && !lowering.attention.units.empty(); ++u) {
     const AttentionBytes& unit = lowering.attention.units[at(u)];
     if (slices > 0)  // queries with their keys; for the backward the result and its gradient too
-      bytes += unit.query + unit.keys * slices + (is_backward(pass) ? unit.output * 2 : Bytes(0));
+      bytes += unit.query + unit.keys * slices + (starts_backward(pass.kind) ? unit.output * 2 : Bytes(0));
     else  // the result; of the backward the gradients of what was sent
-      bytes += is_backward(pass) ? unit.query - unit.keys * slices : unit.output;
+      bytes += starts_backward(pass.kind) ? unit.query - unit.keys * slices : unit.output;
   }
   return bytes;
 }
@@ -139,7 +137,7 @@ void connect_exchange(Lowering& lowering, std::int32_t task) {
   const Task& pass = done < 0 ? none : graph.tasks[done];
   const SharedAttention* shared = pass.kind == TaskKind::Pass && done >= 0 ? attention.shared.of(pass.action) : nullptr;
   if (shared == nullptr) return;
-  const std::int32_t other = lowering.task_of(is_backward(pass.action) ? PassSlot::Gradient : PassSlot::Forward,
+  const std::int32_t other = lowering.task_of(starts_backward(pass.action.kind) ? PassSlot::Gradient : PassSlot::Forward,
                                               shared->pass.stage, shared->pass.microbatch, shared->pass.split);
   const bool gives = shared->slices < 0;
   if (gives) graph.inputs.push_back({other, -1});
@@ -152,7 +150,7 @@ void connect_exchange(Lowering& lowering, std::int32_t task) {
   transfer.link = link_of(lowering, shared->rank, graph.tasks[task].rank, bytes);
   transfer.microbatch = pass.action.microbatch;
   transfer.stage = shared->pass.stage;
-  transfer.backward = is_backward(pass.action);
+  transfer.backward = starts_backward(pass.action.kind);
   graph.inputs.push_back({sender, static_cast<std::int32_t>(graph.transfers.size())});
   graph.transfers.push_back(transfer);
 }

@@ -15,7 +15,7 @@ using Turn = std::vector<std::int32_t>;
 bool is_lone(const TaskGraph& graph, const Turn& turn, bool forward) {
   const Task& task = graph.tasks[turn.front()];
   if (task.kind != TaskKind::Pass || task.group_size > 1) return false;
-  return forward ? task.action.kind == ActionKind::F : task.action.kind == ActionKind::B || task.action.kind == ActionKind::I;
+  return forward ? task.action.kind == ActionKind::F : starts_backward(task.action.kind);
 }
 
 std::vector<Turn> turns_of(const TaskGraph& graph, int rank, bool pairs) {

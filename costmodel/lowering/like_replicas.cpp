@@ -42,10 +42,7 @@ std::vector<int> form_of(const Plan& plan, const Occupancy& occupancy, int repli
 }
 
 bool copies_to_host(const Scenario& scenario, const Schedule& schedule) {
-  if (scenario.offload.any() || !ways_of_stages(schedule).empty()) return true;
-  return std::any_of(schedule.order.begin(), schedule.order.end(), [](const auto& row) {
-    return std::any_of(row.begin(), row.end(), [](const Action& action) { return action.kind == ActionKind::Offload; });
-  });
+  return scenario.offload.any() || !ways_of_stages(schedule).empty() || has_action(schedule, ActionKind::Offload);
 }
 
 // The factors that determine a replica's times and limits: types, sites, lengths; of links the path, latency with gather, and

@@ -239,9 +239,7 @@ Prices prices_of(const Scenario& scenario, const Plan& plan, const CostModel& mo
   const ModelCosts costs(model, plan);
   Lowering lowering{scenario, plan, costs};
   begin(lowering);
-  const bool copies = std::any_of(plan.schedule.order.begin(), plan.schedule.order.end(), [](const auto& row) {
-    return std::any_of(row.begin(), row.end(), [](const Action& action) { return !action.is_compute(); });
-  });
+  const bool copies = find_action(plan.schedule, [](ActionKind kind) { return kind > ActionKind::R; }) != nullptr;
   if (copies || streams_weights(scenario, plan) || !ways_of_stages(plan.schedule).empty() || lowering.attention.any())
     return prices_of(lower(scenario, plan, costs));
   make_shared_flows(lowering);

@@ -207,8 +207,7 @@ double attention_share(const Lowering& lowering, const UnitCost& unit, int slice
 
 PassDraft draft_pass(const Lowering& lowering, const StageUnits& info, ActionKind kind, int slice) {
   PassBuilder builder(lowering, info, slice, kind);
-  const PassContents work{kind == ActionKind::F, kind == ActionKind::B || kind == ActionKind::I,
-                          kind == ActionKind::B || kind == ActionKind::W};
+  const PassContents work{kind == ActionKind::F, starts_backward(kind), kind == ActionKind::B || kind == ActionKind::W};
   const bool forwards = kind == ActionKind::F || kind == ActionKind::R;
   const Recompute mode = forwards ? info.recompute : work.input && !info.recompute_apart ? info.recompute : Recompute::None;
   const int recomputed = recompute_end(*info.cost, info.first_unit, info.end_unit, info.recompute_first);

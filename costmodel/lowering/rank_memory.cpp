@@ -235,8 +235,7 @@ RankPasses::Memory RankPasses::next(const Action& action) {
   const StageInfo& info = lowering_.stage(action.stage);
   Memory memory{info.memory[lowering_.slice_of(action)][index_of(action.kind)]};
   if (action.kind == ActionKind::F) memory.take += info.outputs;
-  if (info.outputs > Bytes(0) && (action.kind == ActionKind::B || action.kind == ActionKind::I) &&
-      ++with_outputs_ % lowering_.slices_of_step() == 0)
+  if (info.outputs > Bytes(0) && starts_backward(action.kind) && ++with_outputs_ % lowering_.slices_of_step() == 0)
     memory.give += info.outputs * lowering_.slices_of_step();
   if (info.late_gradients > Bytes(0) && ends_gradient(lowering_, action) && !with_gradients_[action.stage]) {
     with_gradients_[action.stage] = true;

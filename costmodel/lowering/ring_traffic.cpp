@@ -50,9 +50,9 @@ RingTraffic::RingTraffic(Lowering& lowering, int rank) : lowering_(lowering), ra
   turns_ = {schedule.ranks, schedule.microbatches / schedule.ranks};
   int forwards = 0, backwards = 0;
   for (const Action& action : schedule.order[at(rank)]) {
-    turn_of_.push_back(action.kind == ActionKind::F                                   ? turns_.forward(rank, forwards++)
-                       : action.kind == ActionKind::B || action.kind == ActionKind::I ? turns_.backward(rank, backwards++)
-                                                                                      : -1);
+    turn_of_.push_back(action.kind == ActionKind::F   ? turns_.forward(rank, forwards++)
+                       : starts_backward(action.kind) ? turns_.backward(rank, backwards++)
+                                                      : -1);
     if (turn_of_.back() >= 0) last_ = turn_of_.size() - 1;
   }
   forth_.assign(at(turns_.all() + 1), -1);

@@ -55,7 +55,7 @@ class RankTasks {
         if (host_.any()) host_.after(position, last_pass_);
       }
       if (action.is_vocabulary()) add_vocabulary_pass(action);
-      if (action.kind == ActionKind::Offload || action.kind == ActionKind::Reload) add_host_copy(action);
+      if (is_copy(action.kind)) add_host_copy(action);
       const auto& ending = reductions_.stages_ending_at[position];
       ended_.insert(ended_.end(), ending.begin(), ending.end());
       if (position + 1 < group_end) continue;  // the members of a group stay together

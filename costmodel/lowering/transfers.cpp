@@ -120,7 +120,7 @@ void connect_backward(Lowering& lowering, std::int32_t task, const Action& actio
 void connect_pass(Lowering& lowering, std::int32_t task, const Action& action) {
   if (action.is_vocabulary()) return;  // from exchanges alone
   if (action.kind == ActionKind::F) return connect_forward(lowering, task, action);
-  if (action.kind == ActionKind::I || action.kind == ActionKind::B) return connect_backward(lowering, task, action);
+  if (starts_backward(action.kind)) return connect_backward(lowering, task, action);
   const bool weight = action.kind == ActionKind::W;
   connect_own(lowering, task, weight ? PassSlot::Gradient : PassSlot::Forward, action);
   connect_own(lowering, task, weight ? PassSlot::ReloadWaiting : PassSlot::Reload, action);

@@ -23,9 +23,7 @@ inline std::optional<ActionKind> work_of_pass(ActionKind kind, bool all_in_weigh
 }
 
 // True if passes of this kind send messages in this direction: activations after F, gradients after B or I.
-inline bool has_messages(ActionKind kind, bool backward) {
-  return backward ? kind == ActionKind::B || kind == ActionKind::I : kind == ActionKind::F;
-}
+inline bool has_messages(ActionKind kind, bool backward) { return backward ? starts_backward(kind) : kind == ActionKind::F; }
 
 // True if replicas reduce gradients while the backward runs, under this effective ZeRO stage. The scenario decides, else the
 // framework. Stages 2 and 3 keep no whole gradients, so a reduction follows every backward.

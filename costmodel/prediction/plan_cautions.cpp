@@ -17,17 +17,10 @@ namespace panpipe {
 
 namespace {
 
-bool offloads_activations(const Schedule& schedule) {
-  for (const auto& row : schedule.order)
-    for (const Action& action : row)
-      if (action.kind == ActionKind::Offload) return true;
-  return false;
-}
-
 std::vector<TrainerObstacle> obstacles_of(const Trainer& trainer, const Plan& plan, const HostedState& hosted,
                                           const RecomputeScope& scope, Precision precision = Precision::Fp32) {
   return obstacles(trainer, {plan, plan.schedule.name, most_recompute(plan), precision, !first_blocks(plan).empty(), hosted,
-                             offloads_activations(plan.schedule), scope});
+                             has_action(plan.schedule, ActionKind::Offload), scope});
 }
 
 void add_disturbed(const Cluster& cluster, std::vector<std::string>& all) {

@@ -66,7 +66,7 @@ std::vector<int> StageMessages::read_by(const Action& pass, bool backward) const
 }
 
 void StageMessages::post(const Action& action) {
-  const bool backward = action.kind == ActionKind::B || action.kind == ActionKind::I;
+  const bool backward = starts_backward(action.kind);
   const bool makes_again = action.kind == ActionKind::R && !layout_.stages[action.stage].runs_forward;
   if (!backward && action.kind != ActionKind::F && !makes_again) return;
   for (const int index : read_by(action, backward)) post_message(index, layout_.slice_index(action), backward);

@@ -14,12 +14,6 @@
 #include "exec/engine/worker.hpp"
 
 namespace panpipe::exec {
-namespace {
-
-bool is_backward(const Action& action) { return action.kind == ActionKind::B || action.kind == ActionKind::I; }
-
-}  // namespace
-
 // A stage that runs backwards alone makes its forward in R.
 bool Worker::runs_forward(const Action& action) const {
   return action.kind == ActionKind::F || (action.kind == ActionKind::R && !layout_.stages[action.stage].runs_forward);
@@ -132,7 +126,7 @@ void Worker::take_data(const StepRun& run, const Action& action, Values& values)
 // Waiting for what a pass reads of other ranks is not its time.
 void Worker::begin_pass(StepRun& run, Pass& pass) {
   const Action& action = pass.action;
-  const bool forward = runs_forward(action), backward = is_backward(action);
+  const bool forward = runs_forward(action), backward = starts_backward(action.kind);
   Values& values = *pass.values;
   if (forward || backward) {
     const std::vector<int>& read = forward ? stage_of(action).inputs() : stage_of(action).outputs();
@@ -155,7 +149,7 @@ void Worker::begin_pass(StepRun& run, Pass& pass) {
 
 void Worker::end_pass(StepRun& run, Pass& pass) {
   const Action& action = pass.action;
-  const bool backward = is_backward(action);
+  const bool backward = starts_backward(action.kind);
   const Values values = std::move(*pass.values);
   if (action.is_vocabulary()) vocabulary_->move_waits_to(pass.waits);
   if (action.kind != ActionKind::F && !backward) return;

@@ -35,12 +35,7 @@ std::array<std::string, 3> fixed_parts() {
   return parts;
 }
 
-bool splits_backward(const Schedule& schedule) {
-  for (const auto& row : schedule.order)
-    for (const Action& action : row)
-      if (action.kind == ActionKind::I) return true;
-  return false;
-}
+bool splits_backward(const Schedule& schedule) { return has_action(schedule, ActionKind::I); }
 
 std::string stages_text(const Plan& plan, bool recompute) {
   std::string text =

@@ -75,7 +75,7 @@ class RankWalk {
   int chunk_of(const Action& action) const { return chunk_of_stage_[action.stage]; }
 
   void run_alone(const Action& action) {
-    if (action.kind == ActionKind::I || action.kind == ActionKind::B) {
+    if (starts_backward(action.kind)) {
       now_.backward = chunk_of(action);
       now_.whole = action.kind == ActionKind::B;
       peaks_.add(now_, in_flight_);

@@ -71,7 +71,7 @@ MemoryReach::OfType MemoryReach::sum_units(const SearchSpace& space, int type) {
 
 void MemoryReach::count(Open& open, ActionKind kind, bool until_weight) {
   if (kind == ActionKind::F) ++open.whole;
-  if (kind == ActionKind::B || kind == ActionKind::I) --open.whole;
+  if (starts_backward(kind)) --open.whole;
   if (kind == ActionKind::I && until_weight) ++open.for_weight;
   if (kind == ActionKind::W && until_weight) --open.for_weight;
 }

@@ -40,8 +40,7 @@ PictureLane lane_of(const Schedule& schedule, const ScheduleEvaluation& evaluati
     const auto [start, end] = evaluation.times[rank][i];
     if (action.group_size > 1) ++group;
     const PictureSpan drawn{start, end, action, ""};
-    if (action.kind == ActionKind::Offload || action.kind == ActionKind::Reload)
-      lane.stripes.push_back({drawn, StripKind::Copy, 0});
+    if (is_copy(action.kind)) lane.stripes.push_back({drawn, StripKind::Copy, 0});
     if (action.is_compute() || action.is_vocabulary())
       lane.boxes.push_back({drawn, chunks[action.stage], action.group == GroupKind::None ? -1 : group});
   }

@@ -8,7 +8,6 @@
 #include "base/error.hpp"
 #include "costmodel/plan/slots.hpp"
 #include "schedule/activations.hpp"
-#include "schedule/memory/parking.hpp"
 #include "schedule/rolling.hpp"
 #include "schedule/walk.hpp"
 
@@ -35,12 +34,6 @@ void add_head(const Schedule& schedule, double head, SlotCounts slots, PassCosts
     PassCosts::Stage& last = costs.stages[slots.any() ? chain[slots.forward] : chain.back()];
     for (double* pass : {&last.F, &last.I, &last.W}) *pass += head / schedule.splits;
   }
-}
-
-bool has_copies(const Schedule& schedule) {
-  return std::any_of(schedule.order.begin(), schedule.order.end(), [](const std::vector<Action>& row) {
-    return std::any_of(row.begin(), row.end(), [](const Action& action) { return is_copy(action.kind); });
-  });
 }
 
 // Microbatch m of chain c becomes a chain of its own. Of two chains the second runs the second half of the microbatches.
@@ -83,7 +76,7 @@ void unroll(const CostRatio& ratio, Played& played) {
 
 void check_lengths(const Schedule& schedule) {
   const char* with = schedule.vocabulary_barriers > 0        ? "a vocabulary cut over the ranks"
-                     : has_copies(schedule)                  ? "copies to the host"
+                     : find_action(schedule, is_copy)        ? "copies to the host"
                      : rolling_of(schedule) != Rolling::None ? "steps without a flush"
                                                              : nullptr;
   if (with != nullptr)

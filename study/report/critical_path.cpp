@@ -19,7 +19,6 @@ constexpr double kSlack = 1e-9;
 constexpr double kTick = 0.5e-12;
 constexpr int kOverlapping = 64;  // members of a group overlap: as many spans of a lane are looked at
 
-bool is_backward(ActionKind kind) { return kind == ActionKind::B || kind == ActionKind::I; }
 bool is_forward(const Span& transfer) {
   return transfer.action.kind == ActionKind::SendF || transfer.action.kind == ActionKind::RecvF;
 }
@@ -49,7 +48,7 @@ class Path {
     for (const Span& span : timeline.spans) {
       lanes_[{span.device, span.lane}].push_back(&span);
       const Action& action = span.action;
-      if (is_pass(span) && (action.kind == ActionKind::F || is_backward(action.kind)))
+      if (is_pass(span) && (action.kind == ActionKind::F || starts_backward(action.kind)))
         makers_[{span.device, action.kind == ActionKind::F, action.stage, action.microbatch, action.split}] = &span;
       const bool ends_steps = span.lane == Lane::Compute || span.lane == Lane::Data || span.lane == Lane::Copy;
       if (ends_steps && (!last_ || span.end > last_->end)) last_ = &span;

@@ -81,9 +81,8 @@ void check_exchange(const PreparedRun& run) {
   const std::string remedy = "set exchange: off in the schedule";
   if (run.request.device == "cuda")
     throw fault_at(scenario, "schedule", "the executor exchanges attention between CPUs, not yet between GPUs", remedy);
-  for (const auto& row : run.plan.schedule.order)
-    if (std::any_of(row.begin(), row.end(), [](const Action& action) { return action.kind == ActionKind::Offload; }))
-      throw fault_at(scenario, "schedule", "the executor parks no activations of attention that ranks share", remedy);
+  if (has_action(run.plan.schedule, ActionKind::Offload))
+    throw fault_at(scenario, "schedule", "the executor parks no activations of attention that ranks share", remedy);
   if (std::any_of(run.plan.stages.begin(), run.plan.stages.end(),
                   [](const StagePlan& stage) { return stage.recompute == Recompute::Selective; }))
     throw fault_at(scenario, "recompute", "the executor exchanges no attention of passes that are recomputed selectively",
