@@ -54,7 +54,7 @@ class SendsAndReceives {
     for (std::size_t i = at; i < end; ++i)
       products_.for_inputs(row[i], false, schedule_.stage_to_rank, [&](const Products::Product& p) {
         // Members of one cell wait for each other as little as passes of one rank: those are in order.
-        if (p.stage != row[i].stage) ready &= here_[products_.number(p.kind, p.stage, p.microbatch, p.split)] != 0;
+        if (p.stage != row[i].stage) ready &= here_[products_.number(p)] != 0;
       });
     if (!ready) return false;
     Row& out = result_.order[rank];

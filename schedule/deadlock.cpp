@@ -6,14 +6,11 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <optional>
 
-#include "schedule/order_building.hpp"
+#include "schedule/cells.hpp"
 
 namespace panpipe {
-
-std::string text_of(ActionKind kind, int stage, int microbatch, int split) {
-  return to_text(pass(kind, stage, microbatch, split));
-}
 
 bool has_receives(const Schedule& schedule) { return find_action(schedule, is_receive) != nullptr; }
 
@@ -52,33 +49,51 @@ int cell_of_action(const std::vector<Action>& row, std::size_t at) {
 
 class WaitTexts {
  public:
-  WaitTexts(const Schedule& schedule, const std::vector<std::optional<RankWait>>& waits) : schedule_(schedule), waits_(waits) {}
+  WaitTexts(const Schedule& schedule, const Reached& reached, const std::function<Action(std::size_t)>& wanted_of)
+      : schedule_(schedule), waits_(reached.position.size()) {
+    for (std::size_t rank = 0; rank < waits_.size(); ++rank)
+      if (const Reached::Wait& wait = reached.waits[rank]; reached.position[rank] < schedule.order[rank].size())
+        waits_[rank] = found(schedule.order[rank], wait.at, wanted_of(wait.event));
+  }
 
   std::vector<ScheduleProblem> problems() const {
     std::vector<ScheduleProblem> result;
     const std::vector<std::int32_t> cycle = find_cycle();
     const auto add = [&](std::int32_t rank, std::string message) {
-      result.push_back({rank, cell(rank), action(rank), std::move(message)});
+      result.push_back({rank, wait(rank).cell, wait(rank).action, std::move(message)});
     };
     if (!cycle.empty()) add(cycle.front(), "the order cannot finish: " + cycle_text(cycle));
     for (std::int32_t rank = 0; rank < schedule_.ranks; ++rank)
-      if (waits_[rank] && (cycle.empty() || rank != cycle.front())) add(rank, wait_text(rank));
+      if (waits_[rank] && (cycle.empty() || rank != cycle.front())) add(rank, wait_text(wait(rank)));
     return result;
   }
 
  private:
-  static std::size_t at(std::int32_t rank) { return static_cast<std::size_t>(rank); }
-  const std::vector<Action>& row(std::int32_t rank) const { return schedule_.order[rank]; }
-  const RankWait& wait(std::int32_t rank) const { return *waits_[rank]; }
-  int cell(std::int32_t rank) const { return cell_of_action(row(rank), wait(rank).at); }
-  std::string action(std::int32_t rank) const { return cell_text(&row(rank)[wait(rank).at]); }
-  int wanted_cell(const RankWait& wait) const { return cell_of_action(row(wait.wanted_rank), *wait.wanted_at); }
+  struct Wait {
+    int cell = 0;
+    std::string action, wanted;  // `wanted` is in the row of wanted_rank
+    std::int32_t wanted_rank = -1;
+    int wanted_cell = -1;  // -1: that row lacks it
+  };
+  const Wait& wait(std::int32_t rank) const { return *waits_[rank]; }
+
+  Wait found(const std::vector<Action>& own, std::size_t at, const Action& wanted) const {
+    Wait wait{cell_of_action(own, at), cell_text(&own[at]), to_text(wanted), schedule_.stage_to_rank[wanted.stage], -1};
+    const auto& row = schedule_.order[wait.wanted_rank];
+    const auto maker = std::find_if(row.begin(), row.end(), [&](const Action& a) {
+      return same_activation(a, wanted) && (a.kind == wanted.kind || (a.kind == ActionKind::I && wanted.kind == ActionKind::B));
+    });
+    if (maker == row.end()) return wait;
+    wait.wanted = to_text(*maker);
+    wait.wanted_cell = cell_of_action(row, static_cast<std::size_t>(maker - row.begin()));
+    return wait;
+  }
 
   // Ranks, each waiting for the next and the last for the first. Empty only if a rank waits for a product that no rank makes.
   std::vector<std::int32_t> find_cycle() const {
     for (std::int32_t start = 0; start < schedule_.ranks; ++start) {
       std::vector<std::int32_t> cycle = waiting_cycle(waits_[start] ? start : -1, [&](std::int32_t rank) {
-        return wait(rank).wanted_at && waits_[wait(rank).wanted_rank] ? wait(rank).wanted_rank : -1;
+        return wait(rank).wanted_cell >= 0 && waits_[wait(rank).wanted_rank] ? wait(rank).wanted_rank : -1;
       });
       if (cycle.empty()) continue;
       std::rotate(cycle.begin(), std::min_element(cycle.begin(), cycle.end()), cycle.end());
@@ -90,62 +105,29 @@ class WaitTexts {
   std::string cycle_text(const std::vector<std::int32_t>& cycle) const {
     std::vector<std::string> parts;
     for (const std::int32_t rank : cycle)
-      parts.push_back(fmt::format("rank {} waits at {} for {}, cell {} of rank {}", rank, action(rank), wait(rank).wanted,
-                                  wanted_cell(wait(rank)), wait(rank).wanted_rank));
+      parts.push_back(fmt::format("rank {} waits at {} for {}, cell {} of rank {}", rank, wait(rank).action, wait(rank).wanted,
+                                  wait(rank).wanted_cell, wait(rank).wanted_rank));
     return fmt::format("{}: a cycle", fmt::join(parts, "; "));
   }
 
-  std::string wait_text(std::int32_t rank) const {
-    const RankWait& own = wait(rank);
-    if (!own.wanted_at) return fmt::format("waits for {}, which rank {} never runs", own.wanted, own.wanted_rank);
-    const int wanted = wanted_cell(own), stands_at = cell(own.wanted_rank);
-    if (stands_at == wanted) return fmt::format("waits for {}, at which rank {} is blocked", own.wanted, own.wanted_rank);
-    return fmt::format("waits for {}, cell {} of rank {}, which stands at {}, cell {}", own.wanted, wanted, own.wanted_rank,
-                       action(own.wanted_rank), stands_at);
+  std::string wait_text(const Wait& own) const {
+    if (own.wanted_cell < 0) return fmt::format("waits for {}, which rank {} never runs", own.wanted, own.wanted_rank);
+    const Wait& other = wait(own.wanted_rank);
+    if (other.cell == own.wanted_cell)
+      return fmt::format("waits for {}, at which rank {} is blocked", own.wanted, own.wanted_rank);
+    return fmt::format("waits for {}, cell {} of rank {}, which stands at {}, cell {}", own.wanted, own.wanted_cell,
+                       own.wanted_rank, other.action, other.cell);
   }
 
   const Schedule& schedule_;
-  const std::vector<std::optional<RankWait>>& waits_;
+  std::vector<std::optional<Wait>> waits_;
 };
-
-// The missing product, and the rank that should make it.
-RankWait wait_for(const Schedule& schedule, const Products& products, const Products::Product& p, std::size_t at) {
-  static constexpr std::array<ActionKind, Products::kKinds> kMakers = {
-      ActionKind::F, ActionKind::B, ActionKind::SendF, ActionKind::SendB, ActionKind::E, ActionKind::S, ActionKind::T};
-  RankWait wait{at, text_of(kMakers[p.kind], p.stage, p.microbatch, p.split), schedule.stage_to_rank[p.stage], std::nullopt};
-  const std::size_t number = products.number(p.kind, p.stage, p.microbatch, p.split);
-  const auto& row = schedule.order[wait.wanted_rank];
-  for (std::size_t i = 0; i < row.size() && !wait.wanted_at; ++i)
-    if (products.output(row[i]) == number) {
-      wait.wanted = to_text(row[i]);
-      wait.wanted_at = i;
-    }
-  return wait;
-}
 
 }  // namespace
 
-std::vector<ScheduleProblem> explain_waits(const Schedule& schedule, const std::vector<std::optional<RankWait>>& waits) {
-  return WaitTexts(schedule, waits).problems();
-}
-
-std::vector<ScheduleProblem> explain_deadlock(const Schedule& schedule, const Products& products,
-                                              const std::vector<std::size_t>& reached) {
-  const bool receives = has_receives(schedule);
-  std::vector<std::uint8_t> made(products.count() + 1, 0);
-  for (std::size_t rank = 0; rank < reached.size(); ++rank)
-    for (std::size_t i = 0; i < reached[rank]; ++i) made[products.output(schedule.order[rank][i])] = 1;
-  std::vector<std::optional<RankWait>> waits(reached.size());
-  for (std::size_t rank = 0; rank < reached.size(); ++rank) {
-    const auto& row = schedule.order[rank];
-    const std::size_t at = reached[rank];
-    for (std::size_t i = at; i < row.size() && i < at + row[at].group_size && !waits[rank]; ++i)
-      products.for_inputs(row[i], receives, schedule.stage_to_rank, [&](const Products::Product& p) {
-        if (!waits[rank] && !made[products.number(p.kind, p.stage, p.microbatch, p.split)])
-          waits[rank] = wait_for(schedule, products, p, at);
-      });
-  }
-  return explain_waits(schedule, waits);
+std::vector<ScheduleProblem> explain_waits(const Schedule& schedule, const Reached& reached,
+                                           const std::function<Action(std::size_t)>& wanted_of) {
+  return WaitTexts(schedule, reached, wanted_of).problems();
 }
 
 }  // namespace panpipe

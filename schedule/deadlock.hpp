@@ -1,10 +1,9 @@
 // Explains why an order cannot finish.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
-#include <optional>
-#include <string>
+#include <cstdint>
+#include <functional>
 #include <unordered_map>
 #include <vector>
 
@@ -27,24 +26,10 @@ std::vector<std::int32_t> waiting_cycle(std::int32_t start, Cause&& cause) {
   return {};
 }
 
-// A blocked rank.
-struct RankWait {
-  std::size_t at = 0;                    // index of the blocked action in its row
-  std::string wanted;                    // the missing action or message, as text
-  std::int32_t wanted_rank = -1;         // the rank whose row should contain it
-  std::optional<std::size_t> wanted_at;  // its index in that row; nullopt if that row lacks it
-};
-
-// `waits` holds the wait of each rank, nullopt for finished ranks. The first problem names a cycle of ranks; the others state the
-// wait of each further blocked rank.
-std::vector<ScheduleProblem> explain_waits(const Schedule& schedule, const std::vector<std::optional<RankWait>>& waits);
-
-// The same for an order that walk() could not finish. `reached` is the result of walk(): the number of actions that each rank
-// completed.
-std::vector<ScheduleProblem> explain_deadlock(const Schedule& schedule, const Products& products,
-                                              const std::vector<std::size_t>& reached);
-
-// Builds the text of an action from its parts: "3SEND_F0", "0B2.1".
-std::string text_of(ActionKind kind, int stage, int microbatch, int split);
+// Explains a run of all rows that did not finish; empty if it did. wanted_of(event): the action that makes an event, which its
+// row may lack, or hold as I where this is B. The first problem names a cycle of ranks; the others state the wait of each further
+// blocked rank.
+std::vector<ScheduleProblem> explain_waits(const Schedule& schedule, const Reached& reached,
+                                           const std::function<Action(std::size_t event)>& wanted_of);
 
 }  // namespace panpipe

@@ -51,7 +51,7 @@ std::optional<ScheduleEvaluation> evaluate_if_it_ends(const Schedule& schedule, 
       if (!actions[i].is_compute() && !actions[i].is_vocabulary()) continue;
       products.for_inputs(actions[i], false, schedule.stage_to_rank, [&](const Products::Product& input) {
         const bool away = schedule.stage_to_rank[input.stage] != rank_number;
-        double ready = made_at[products.number(input.kind, input.stage, input.microbatch, input.split)];
+        double ready = made_at[products.number(input)];
         if (away && receives) ready = std::max(ready, made_at[products.message(input)]);
         start = std::max(start, ready + (away ? costs.comm : 0));
       });
@@ -68,9 +68,7 @@ std::optional<ScheduleEvaluation> evaluate_if_it_ends(const Schedule& schedule, 
     result.busy[rank] += length;
     if (first_start[rank] < 0) first_start[rank] = start;
   };
-  const std::vector<std::size_t> reached = walk(schedule, products, receives, split_groups, run_unit);
-  for (std::size_t rank = 0; rank < ranks; ++rank)
-    if (reached[rank] != schedule.order[rank].size()) return std::nullopt;
+  if (!walk(schedule, products, receives, split_groups, run_unit).finishes(schedule)) return std::nullopt;
 
   double busy = 0, spans = 0;
   for (std::size_t rank = 0; rank < ranks; ++rank) {

@@ -4,10 +4,14 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "base/index.hpp"
+#include "schedule/communication.hpp"
 #include "schedule/deadlock.hpp"
 #include "schedule/goes_together.hpp"
+#include "schedule/memory/parking.hpp"
+#include "schedule/order_building.hpp"
 #include "schedule/schedule.hpp"
 #include "schedule/walk.hpp"
 
@@ -15,6 +19,28 @@ namespace panpipe {
 namespace {
 
 constexpr std::size_t kMaxProblems = 20;  // as compilers do
+
+// What comes before an action in its row.
+struct Need {
+  ActionKind kind, needs;
+  const char* why;
+};
+constexpr Need kNeeds[] = {
+    {ActionKind::B, ActionKind::F, "its forward"},
+    {ActionKind::I, ActionKind::F, "its forward"},
+    {ActionKind::W, ActionKind::I, "whose input gradient it starts from"},
+    {ActionKind::R, ActionKind::F, "which it repeats"},
+    {ActionKind::SendF, ActionKind::F, "whose result it sends"},
+    {ActionKind::SendB, ActionKind::I, "whose result it sends"},  // or B
+    {ActionKind::Offload, ActionKind::F, "whose activations it moves"},
+    {ActionKind::Reload, ActionKind::Offload, "which it undoes"},
+    {ActionKind::T, ActionKind::S, "whose logits it reads"},
+    {ActionKind::G, ActionKind::E, "whose rows it adds gradients to"},
+};
+
+std::string text_at(ActionKind kind, int stage, int microbatch, int split) {
+  return to_text(pass(kind, stage, microbatch, split));
+}
 
 class RowChecker {
  public:
@@ -60,6 +86,9 @@ class RowChecker {
     return table.empty() ? -1 : table[products_.place(stage, microbatch, split)];
   }
   int cell_of(ActionKind kind) const { return cell_of(kind, action_->stage, action_->microbatch, action_->split); }
+  // Of the stage and microbatch of the checked action.
+  std::string text_of(ActionKind kind, int split) const { return text_at(kind, action_->stage, action_->microbatch, split); }
+  std::string text_of(ActionKind kind) const { return text_of(kind, action_->split); }
   bool came_before(ActionKind kind) const {
     const int cell = cell_of(kind);
     return cell >= 0 && cell < position_;  // members of one group run together: none waits for another
@@ -78,7 +107,7 @@ class RowChecker {
     }
     if (!is_on_microbatch(a.kind)) return true;
     if (a.is_vocabulary() && a.stage != rank_) {
-      report(fmt::format("is named after the first stage of its rank: {}", text_of(a.kind, rank_, a.microbatch, a.split)));
+      report(fmt::format("is named after the first stage of its rank: {}", text_at(a.kind, rank_, a.microbatch, a.split)));
       return false;
     }
     if (a.microbatch < 0 || a.microbatch >= products_.microbatches()) {
@@ -120,8 +149,7 @@ class RowChecker {
 
   void require(ActionKind kind, const char* why) {
     if (came_before(kind)) return;
-    const Action& a = *action_;
-    const std::string wanted = text_of(kind, a.stage, a.microbatch, a.split);
+    const std::string wanted = text_of(kind);
     if (cell_of(kind) >= 0) return report(fmt::format("is in one group with {}, {}", wanted, why));
     report(fmt::format("comes before {}, {}", wanted, why));
   }
@@ -131,82 +159,60 @@ class RowChecker {
     require(kind, "which brings its input");
   }
 
-  void require_receiver(int to, const char* end) {
-    if (to < 0) return report(fmt::format("has no receiver: stage {} is the {} of its chain", action_->stage, end));
-    if (schedule_.stage_to_rank[to] == rank_) report(fmt::format("has no receiver: stage {} is on the same rank", to));
-  }
-
   void check_order() {
     const Action& a = *action_;
-    switch (a.kind) {
-      case ActionKind::F:
-        require_receive(ActionKind::RecvF, products_.previous(a.stage));
-        if (a.split > 0 && cell_of(ActionKind::F, a.stage, a.microbatch, a.split - 1) < 0)
-          report(fmt::format("comes before {}, whose keys and values it attends to",
-                             text_of(ActionKind::F, a.stage, a.microbatch, a.split - 1)));
-        break;
-      case ActionKind::B:
-      case ActionKind::I:
-        check_backward();
-        break;
-      case ActionKind::W:
-        if (cell_of(ActionKind::B) >= 0) return report("repeats part of the full backward B of the same microbatch");
-        require(ActionKind::I, "whose input gradient it starts from");
-        require_reload();
-        break;
-      case ActionKind::R:
-        if (products_.runs_forward(a.stage)) require(ActionKind::F, "which it repeats");
-        if (cell_of(ActionKind::I) >= 0 || cell_of(ActionKind::B) >= 0) report("comes after the backward it is for");
-        require_reload();
-        break;
-      case ActionKind::SendF:
-        require_receiver(products_.next(a.stage), "last");
-        require(ActionKind::F, "whose result it sends");
-        break;
-      case ActionKind::SendB:
-        require_receiver(products_.gradient_to(a.stage), "first");
-        if (!came_before(ActionKind::B)) require(ActionKind::I, "whose result it sends");
-        break;
-      case ActionKind::RecvF:
-        if (products_.previous(a.stage) < 0) report(fmt::format("has no sender: stage {} is the first of its chain", a.stage));
-        break;
-      case ActionKind::RecvB:
-        if (products_.gradient_from(a.stage) < 0)
-          report(fmt::format("has no sender: stage {} is the last of its chain", a.stage));
-        break;
-      case ActionKind::Offload:
-        require(ActionKind::F, "whose activations it moves");
-        for (const ActionKind last : {ActionKind::B, ActionKind::W})
-          if (cell_of(last) >= 0)
-            report(fmt::format("comes after {}, which has freed its activations", text_of(last, a.stage, a.microbatch, a.split)));
-        break;
-      case ActionKind::Reload:
-        require(ActionKind::Offload, "which it undoes");
-        break;
-      case ActionKind::T:
-        require(ActionKind::S, "whose logits it reads");
-        break;
-      case ActionKind::G:
-        require(ActionKind::E, "whose rows it adds gradients to");
-        break;
-      case ActionKind::ReduceGrad:
-        if (weights_done_[a.stage] < weight_passes())
-          report(fmt::format("comes before the last weight gradient of stage {}", a.stage));
-        break;
-      case ActionKind::Opt:
-        if (weights_of_rank_[rank_] < weight_passes() * stages_of_rank_[rank_])
-          report("comes before the last weight gradient of the rank");
-        break;
-      default:
-        break;
+    if (is_send(a.kind) || is_receive(a.kind)) check_peer();
+    if (starts_backward(a.kind)) {
+      const ActionKind other = a.kind == ActionKind::B ? ActionKind::I : ActionKind::B;
+      if (cell_of(other) >= 0)
+        return report(fmt::format("repeats the backward: {} is in cell {}", text_of(other), cell_of(other)));
+    }
+    if (a.kind == ActionKind::W && cell_of(ActionKind::B) >= 0)
+      return report("repeats part of the full backward B of the same microbatch");
+    for (const Need& need : kNeeds) {
+      if (need.kind != a.kind || (a.kind == ActionKind::SendB && came_before(ActionKind::B))) continue;
+      // Another stage runs the forward of one that runs backwards alone.
+      if (uses_parked(a.kind) && need.needs == ActionKind::F && !products_.runs_forward(a.stage)) continue;
+      require(need.needs, need.why);
+    }
+    if (a.kind == ActionKind::F) require_receive(ActionKind::RecvF, products_.previous(a.stage));
+    if (starts_backward(a.kind)) require_receive(ActionKind::RecvB, products_.gradient_from(a.stage));
+    if (a.kind == ActionKind::R && (cell_of(ActionKind::I) >= 0 || cell_of(ActionKind::B) >= 0))
+      report("comes after the backward it is for");
+    for (const ActionKind last : {ActionKind::B, ActionKind::W})
+      if (a.kind == ActionKind::Offload && cell_of(last) >= 0)
+        report(fmt::format("comes after {}, which has freed its activations", text_of(last)));
+    if (uses_parked(a.kind) && cell_of(ActionKind::Offload) >= 0 && cell_of(ActionKind::Reload) < cell_of(ActionKind::Offload))
+      report(fmt::format("comes before {}, which brings its activations back", text_of(ActionKind::Reload)));
+    check_slices();
+    if (a.kind == ActionKind::ReduceGrad && weights_done_[a.stage] < weight_passes())
+      report(fmt::format("comes before the last weight gradient of stage {}", a.stage));
+    if (a.kind == ActionKind::Opt && weights_of_rank_[rank_] < weight_passes() * stages_of_rank_[rank_])
+      report("comes before the last weight gradient of the rank");
+  }
+
+  // The stage at the other end of a send or a receive is there, and on another rank.
+  void check_peer() {
+    const Action& a = *action_;
+    const int peer = other_end(products_, a);
+    if (peer < 0) {
+      const bool last = a.kind == ActionKind::SendF || a.kind == ActionKind::RecvB;
+      report(fmt::format("has no {}: stage {} is the {} of its chain", is_send(a.kind) ? "receiver" : "sender", a.stage,
+                         last ? "last" : "first"));
+    } else if (is_send(a.kind) && schedule_.stage_to_rank[peer] == rank_) {
+      report(fmt::format("has no receiver: stage {} is on the same rank", peer));
     }
   }
 
-  void require_reload() {
+  // Slices run forwards in their order, and backwards against it.
+  void check_slices() {
     const Action& a = *action_;
-    if (cell_of(ActionKind::Offload) >= 0 && cell_of(ActionKind::Reload) < cell_of(ActionKind::Offload))
-      report(fmt::format("comes before {}, which brings its activations back",
-                         text_of(ActionKind::Reload, a.stage, a.microbatch, a.split)));
+    const auto lacks = [&](ActionKind kind, int split) { return cell_of(kind, a.stage, a.microbatch, split) < 0; };
+    if (a.kind == ActionKind::F && a.split > 0 && lacks(ActionKind::F, a.split - 1))
+      report(fmt::format("comes before {}, whose keys and values it attends to", text_of(ActionKind::F, a.split - 1)));
+    if (starts_backward(a.kind) && a.split >= 0 && a.split + 1 < schedule_.splits && lacks(ActionKind::B, a.split + 1) &&
+        lacks(ActionKind::I, a.split + 1))
+      report(fmt::format("comes before {}, whose gradients of keys and values it needs", text_of(a.kind, a.split + 1)));
   }
 
   // Members of a group run at the same time, so none may need another's product. check_order has checked F, B and I of one stage
@@ -236,24 +242,6 @@ class RowChecker {
            a.microbatch < products_.microbatches() && a.split < schedule_.splits;
   }
 
-  void check_backward() {
-    const Action& a = *action_;
-    const ActionKind other = a.kind == ActionKind::B ? ActionKind::I : ActionKind::B;
-    if (cell_of(other) >= 0)
-      return report(
-          fmt::format("repeats the backward: {} is in cell {}", text_of(other, a.stage, a.microbatch, a.split), cell_of(other)));
-    if (products_.runs_forward(a.stage)) require(ActionKind::F, "its forward");
-    require_receive(ActionKind::RecvB, products_.gradient_from(a.stage));
-    require_reload();
-    if (a.split < 0) return;
-    if (a.split + 1 < schedule_.splits) {
-      if (cell_of(ActionKind::B, a.stage, a.microbatch, a.split + 1) < 0 &&
-          cell_of(ActionKind::I, a.stage, a.microbatch, a.split + 1) < 0)
-        report(fmt::format("comes before {}, whose gradients of keys and values it needs",
-                           text_of(a.kind, a.stage, a.microbatch, a.split + 1)));
-    }
-  }
-
   int weight_passes() const { return products_.microbatches() * schedule_.splits; }
 
   void check_complete() {
@@ -264,13 +252,13 @@ class RowChecker {
       for (int m = 0; m < products_.microbatches(); ++m)
         for (const ActionKind kind : {ActionKind::E, ActionKind::S, ActionKind::T, ActionKind::G})
           if (cell_of(kind, rank, m, -1) < 0)
-            report(rank, -1, text_of(kind, rank, m, -1), "is missing: every rank runs E, S, T and G of a vocabulary that is cut");
+            report(rank, -1, text_at(kind, rank, m, -1), "is missing: every rank runs E, S, T and G of a vocabulary that is cut");
   }
 
   void check_place(int stage, int m, int split) {
     const auto has = [&](ActionKind kind) { return cell_of(kind, stage, m, split) >= 0; };
     const auto missing = [&](ActionKind kind, const char* what) {
-      report(schedule_.stage_to_rank[stage], -1, text_of(kind, stage, m, split), what);
+      report(schedule_.stage_to_rank[stage], -1, text_at(kind, stage, m, split), what);
     };
     if (!has(ActionKind::F) && products_.runs_forward(stage))
       missing(ActionKind::F, "is missing: every stage runs every microbatch once");
@@ -278,11 +266,11 @@ class RowChecker {
       missing(ActionKind::B, "is missing (as B, or as I and W)");
     if (has(ActionKind::I) && !has(ActionKind::W)) missing(ActionKind::W, "is missing: its input gradient I runs");
     if (!receives_) return;
-    if (has(ActionKind::SendF) && products_.next(stage) >= 0 && cell_of(ActionKind::RecvF, products_.next(stage), m, split) < 0)
-      missing(ActionKind::SendF, "is never received");
-    if (has(ActionKind::SendB) && products_.gradient_to(stage) >= 0 &&
-        cell_of(ActionKind::RecvB, products_.gradient_to(stage), m, split) < 0)
-      missing(ActionKind::SendB, "is never received");
+    for (const auto& [send, receive] :
+         {std::pair(ActionKind::SendF, ActionKind::RecvF), std::pair(ActionKind::SendB, ActionKind::RecvB)})
+      if (const int peer = other_end(products_, {.kind = send, .stage = stage});
+          has(send) && peer >= 0 && cell_of(receive, peer, m, split) < 0)
+        missing(send, "is never received");
   }
 
   const Schedule& schedule_;
@@ -334,10 +322,8 @@ std::vector<ScheduleProblem> check_schedule(const Schedule& schedule) {
   const Products products(schedule);
   std::vector<ScheduleProblem> problems = RowChecker(schedule, products).run();
   if (!problems.empty()) return problems;
-  const auto reached = walk(schedule, products, has_receives(schedule), false, [](std::int32_t, std::size_t, std::size_t) {});
-  for (std::size_t rank = 0; rank < reached.size(); ++rank)
-    if (reached[rank] < schedule.order[rank].size()) return explain_deadlock(schedule, products, reached);
-  return {};
+  const Reached reached = walk(schedule, products, has_receives(schedule), false, [](std::int32_t, std::size_t, std::size_t) {});
+  return explain_waits(schedule, reached, [&](std::size_t event) { return products.maker(event); });
 }
 
 }  // namespace panpipe

@@ -5,6 +5,7 @@
 #include "schedule/communication.hpp"
 #include "schedule/deadlock.hpp"
 #include "schedule/memory/parking.hpp"
+#include "schedule/order_building.hpp"
 #include "schedule/pass_costs.hpp"
 
 namespace panpipe {
@@ -14,16 +15,7 @@ bool is_transfer(ActionKind kind) { return kind >= ActionKind::SendF && kind <= 
 
 constexpr double kNotYet = -1;
 
-// One end of a message.
-struct End {
-  double posted = kNotYet;
-  std::int32_t rank = -1, at = -1;  // action of the rank's row
-};
-
-struct Message {
-  End send, receive;
-};
-
+// Events: the send of each message is posted, numbered as its product; then, so many numbers on, its receive.
 class TransferRun {
  public:
   TransferRun(const Schedule& schedule, const PassCosts& costs, TransferSemantics semantics)
@@ -32,45 +24,36 @@ class TransferRun {
         semantics_(semantics),
         products_(schedule),
         parking_(schedule, products_, costs),
-        messages_(products_.count() + 1),
-        ranks_(schedule.order.size()) {
-    for (std::size_t rank = 0; rank < schedule.order.size(); ++rank)
-      for (std::size_t i = 0; i < schedule.order[rank].size(); ++i)
-        if (is_transfer(schedule.order[rank][i].kind)) {
-          End& own = end_of(schedule.order[rank][i]);
-          own.rank = static_cast<std::int32_t>(rank);
-          own.at = static_cast<std::int32_t>(i);
-        }
-  }
+        posted_(2 * products_.count(), kNotYet),
+        ranks_(schedule.order.size()) {}
 
   TransferOutcome run() {
-    run_ranks(ranks_.size(),
-              [&](std::int32_t rank, std::vector<std::int32_t>& ready) { advance(static_cast<std::size_t>(rank), ready); });
+    const Reached reached = RowsRun(schedule_, posted_.size()).run([&](std::int32_t rank, std::size_t at, RowsRun& run) {
+      return is_transfer(schedule_.order[rank][at].kind) ? transfer(rank, at, run) : run_cell(rank, at);
+    });
     TransferOutcome outcome;
-    outcome.finishes = true;
-    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
-      outcome.finishes &= ranks_[rank].at == schedule_.order[rank].size();
-      outcome.makespan = std::max(outcome.makespan, ranks_[rank].now);
-      outcome.held.push_back(ranks_[rank].held);
+    outcome.finishes = reached.finishes(schedule_);
+    for (const Rank& rank : ranks_) {
+      outcome.makespan = std::max(outcome.makespan, rank.now);
+      outcome.held.push_back(rank.held);
     }
-    if (outcome.finishes) return outcome;
-    std::vector<std::optional<RankWait>> waits;
-    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) waits.push_back(wait_of(rank));
-    outcome.deadlock = explain_waits(schedule_, waits);
+    outcome.deadlock = explain_waits(schedule_, reached, [&](std::size_t event) {
+      const Action send = products_.maker(event % products_.count());
+      if (event < products_.count()) return send;
+      return pass(send.kind == ActionKind::SendF ? ActionKind::RecvF : ActionKind::RecvB, other_end(products_, send),
+                  send.microbatch, send.split);
+    });
     return outcome;
   }
 
  private:
   struct Rank {
-    std::size_t at = 0;   // next action
-    bool posted = false;  // the transfers that start there
     double now = 0, held = 0;
   };
 
-  // Of a transfer, or the other one of its message.
-  End& end_of(const Action& a, bool other = false) {
-    Message& message = messages_[message_of(products_, a)];
-    return is_send(a.kind) != other ? message.send : message.receive;
+  // That this transfer is posted, or the other one of its message.
+  std::size_t event_of(const Action& a, bool other = false) const {
+    return message_of(products_, a) + (is_send(a.kind) != other ? 0 : products_.count());
   }
 
   // Transfers that hold the rank together, from `first` on.
@@ -81,74 +64,41 @@ class TransferRun {
     return end;
   }
 
-  void advance(std::size_t number, std::vector<std::int32_t>& ready) {
+  std::size_t run_cell(std::int32_t number, std::size_t at) {
     Rank& rank = ranks_[number];
     const auto& row = schedule_.order[number];
-    while (rank.at < row.size()) {
-      if (is_transfer(row[rank.at].kind)) {
-        if (!transfer(rank, row, ready)) return;
-      } else {
-        run_cell(rank, number, row);
-      }
+    const std::size_t end = at + row[at].cell_size();
+    if (is_copy(row[at].kind)) parking_.run(row[at], static_cast<std::size_t>(number), rank.now);
+    for (std::size_t i = at; i < end; ++i) rank.now = std::max(rank.now, parking_.back(row[i]));
+    for (; at < end; ++at) {
+      if (row[at].is_compute() || row[at].is_vocabulary()) rank.now += cost_of(row[at], costs_);
+      parking_.ran(row[at]);
     }
-  }
-
-  void run_cell(Rank& rank, std::size_t number, const std::vector<Action>& row) {
-    const Action& first = row[rank.at];
-    const std::size_t end = rank.at + first.cell_size();
-    if (is_copy(first.kind)) parking_.run(first, number, rank.now);
-    for (std::size_t i = rank.at; i < end; ++i) rank.now = std::max(rank.now, parking_.back(row[i]));
-    for (; rank.at < end; ++rank.at) {
-      if (row[rank.at].is_compute() || row[rank.at].is_vocabulary()) rank.now += cost_of(row[rank.at], costs_);
-      parking_.ran(row[rank.at]);
-    }
+    return end;
   }
 
   // Posts the transfers that stand next and, when all are over, goes past them.
-  bool transfer(Rank& rank, const std::vector<Action>& row, std::vector<std::int32_t>& ready) {
-    const std::size_t end = batch_end(row, rank.at);
-    if (!rank.posted) {
-      for (std::size_t i = rank.at; i < end; ++i) {
-        end_of(row[i]).posted = rank.now;
-        if (const End& other = end_of(row[i], true); other.posted != kNotYet) ready.push_back(other.rank);
+  std::size_t transfer(std::int32_t number, std::size_t at, RowsRun& run) {
+    Rank& rank = ranks_[number];
+    const auto& row = schedule_.order[number];
+    const std::size_t end = batch_end(row, at);
+    for (std::size_t i = at; i < end; ++i)
+      if (double& posted = posted_[event_of(row[i])]; posted == kNotYet) {
+        posted = rank.now;
+        run.make(event_of(row[i]));
       }
-      rank.posted = true;
-    }
     double over = rank.now;
-    for (std::size_t i = rank.at; i < end; ++i) {
-      const double at = over_at(row[i]);
-      if (at == kNotYet) return false;
-      over = std::max(over, at);
+    for (std::size_t i = at; i < end; ++i) {
+      const std::size_t other = event_of(row[i], true);
+      const bool buffered = semantics_ == TransferSemantics::Buffered;
+      if (buffered && is_send(row[i].kind)) continue;  // over at once
+      if (!run.is_made(other)) return run.wait(number, at, i, other);
+      // A buffered message is on its way when it is sent.
+      over = std::max(over, buffered ? posted_[other] + costs_.comm : std::max(rank.now, posted_[other]) + costs_.comm);
     }
     rank.held += over - rank.now;
     rank.now = over;
-    rank.at = end;
-    rank.posted = false;
-    return true;
-  }
-
-  double over_at(const Action& a) {
-    const Message& message = messages_[message_of(products_, a)];
-    if (semantics_ == TransferSemantics::Buffered) {
-      if (is_send(a.kind)) return message.send.posted;
-      return message.send.posted == kNotYet ? kNotYet : std::max(message.receive.posted, message.send.posted + costs_.comm);
-    }
-    if (message.send.posted == kNotYet || message.receive.posted == kNotYet) return kNotYet;
-    return std::max(message.send.posted, message.receive.posted) + costs_.comm;
-  }
-
-  // The transfer whose other end is not there; nothing when the rank has finished.
-  std::optional<RankWait> wait_of(std::size_t number) {
-    const Rank& rank = ranks_[number];
-    const auto& row = schedule_.order[number];
-    if (rank.at == row.size()) return std::nullopt;
-    for (std::size_t i = rank.at; i < batch_end(row, rank.at); ++i) {
-      if (over_at(row[i]) != kNotYet) continue;
-      const End& other = end_of(row[i], true);
-      const auto at = static_cast<std::size_t>(other.at);
-      return RankWait{i, to_text(schedule_.order[other.rank][at]), other.rank, at};
-    }
-    return std::nullopt;
+    return end;
   }
 
   const Schedule& schedule_;
@@ -156,7 +106,7 @@ class TransferRun {
   TransferSemantics semantics_;
   Products products_;
   Parking parking_;
-  std::vector<Message> messages_;  // by number of their send
+  std::vector<double> posted_;  // by event
   std::vector<Rank> ranks_;
 };
 

@@ -71,6 +71,17 @@ class Products {
     std::int32_t stage, microbatch, split;
   };
 
+  std::size_t number(const Product& p) const { return number(p.kind, p.stage, p.microbatch, p.split); }
+
+  // The action that makes the product of a number: B where I does too.
+  Action maker(std::size_t number) const {
+    constexpr ActionKind kMakers[kKinds] = {ActionKind::F, ActionKind::B, ActionKind::SendF, ActionKind::SendB,
+                                            ActionKind::E, ActionKind::S, ActionKind::T};
+    const int place = static_cast<int>(number % per_kind_), slices = place / splits_;
+    return {kMakers[number / per_kind_], GroupKind::None,       1, static_cast<std::int8_t>(splits_ > 1 ? place % splits_ : -1),
+            slices / microbatches_,      slices % microbatches_};
+  }
+
   // The number of the message that carries the product to another rank.
   std::size_t message(const Product& p) const {
     return number(p.kind == Activation ? SentActivation : SentGradient, p.stage, p.microbatch, p.split);
@@ -168,57 +179,83 @@ class Products {
   std::size_t per_kind_ = 0;
 };
 
-// Lets every rank run until it finishes or waits. advance(rank, ready) runs one rank as far as possible and adds the ranks that
-// it unblocks to `ready`.
-template <class Advance>
-void run_ranks(std::size_t ranks, Advance&& advance) {
-  std::vector<std::int32_t> ready;
-  for (std::size_t rank = ranks; rank-- > 0;) ready.push_back(static_cast<std::int32_t>(rank));
-  while (!ready.empty()) {
-    const std::int32_t rank = ready.back();
-    ready.pop_back();
-    advance(rank, ready);
+// Where a run of all rows stopped.
+struct Reached {
+  std::vector<std::size_t> position;  // per rank: actions that it completed; all of them unless the order cannot finish
+  struct Wait {
+    std::size_t at = 0, event = 0;
+  };
+  std::vector<Wait> waits;  // per rank, if it did not: its action that waits, and for which event
+
+  bool finishes(const Schedule& schedule) const {
+    return std::equal(position.begin(), position.end(), schedule.order.begin(),
+                      [](std::size_t at, const std::vector<Action>& row) { return at == row.size(); });
   }
-}
+};
+
+// Runs every rank's row from unit to unit. Units wait for events, numbered below `events`, which other units make.
+// step(rank, at, run) runs the unit that begins with action `at` and returns the action behind it; if it lacks an event, it
+// returns run.wait(...), and is called again when that event was made.
+class RowsRun {
+ public:
+  RowsRun(const Schedule& schedule, std::size_t events)
+      : schedule_(schedule), made_(events, 0), waiter_(events, -1), next_waiter_(schedule.order.size(), -1) {}
+
+  bool is_made(std::size_t event) const { return made_[event] != 0; }
+  void make(std::size_t event) {
+    made_[event] = 1;
+    for (std::int32_t woken = std::exchange(waiter_[event], -1); woken >= 0; woken = next_waiter_[woken]) ready_.push_back(woken);
+  }
+  // The rank's unit at `unit` waits, because its action `at` lacks the event.
+  std::size_t wait(std::int32_t rank, std::size_t unit, std::size_t at, std::size_t event) {
+    reached_.waits[rank] = {at, event};
+    next_waiter_[rank] = std::exchange(waiter_[event], rank);
+    return unit;
+  }
+
+  template <class Step>
+  Reached run(Step&& step) {
+    reached_.position.assign(next_waiter_.size(), 0);
+    reached_.waits.resize(next_waiter_.size());
+    for (std::size_t rank = next_waiter_.size(); rank-- > 0;) ready_.push_back(static_cast<std::int32_t>(rank));
+    while (!ready_.empty()) {
+      const std::int32_t rank = ready_.back();
+      ready_.pop_back();
+      std::size_t& at = reached_.position[rank];
+      while (at < schedule_.order[rank].size()) {
+        const std::size_t next = step(rank, at, *this);
+        if (next == at) break;
+        at = next;
+      }
+    }
+    return std::move(reached_);
+  }
+
+ private:
+  const Schedule& schedule_;
+  std::vector<std::uint8_t> made_;
+  std::vector<std::int32_t> waiter_, next_waiter_;  // per event: a rank that waits for it; per rank: another that does
+  std::vector<std::int32_t> ready_;
+  Reached reached_;
+};
 
 // Runs units (lone actions and, unless split, whole groups) of all ranks as soon as their inputs exist, each rank in its order.
-// Calls visit(rank, first, count) once per unit, never before the units it depends on. Returns how many actions each rank
-// completed: all of them unless the order cannot finish. A waiting rank is checked again only when its missing product appears.
+// Calls visit(rank, first, count) once per unit, never before the units it depends on. Events are numbers of products.
 template <class Visit>
-std::vector<std::size_t> walk(const Schedule& schedule, const Products& products, bool receives, bool split_groups,
-                              Visit&& visit) {
-  const auto ranks = static_cast<std::size_t>(schedule.ranks);
-  std::vector<std::uint8_t> made(products.count() + 1, 0);
-  std::vector<std::int32_t> waiter(products.count() + 1, -1);
-  std::vector<std::int32_t> next_waiter(ranks, -1);  // for the same product
-  std::vector<std::size_t> position(ranks, 0);
-  run_ranks(ranks, [&](std::int32_t rank, std::vector<std::int32_t>& ready) {
+Reached walk(const Schedule& schedule, const Products& products, bool receives, bool split_groups, Visit&& visit) {
+  return RowsRun(schedule, products.count() + 1).run([&](std::int32_t rank, std::size_t at, RowsRun& run) {
     const auto& row = schedule.order[rank];
-    std::size_t& at = position[rank];
-    while (at < row.size()) {
-      const std::size_t size = split_groups ? 1 : row[at].cell_size();
-      std::size_t missing = products.count();
-      for (std::size_t i = at; i < at + size && missing == products.count(); ++i)
-        products.for_inputs(row[i], receives, schedule.stage_to_rank, [&](const Products::Product& p) {
-          const std::size_t number = products.number(p.kind, p.stage, p.microbatch, p.split);
-          if (!made[number]) missing = number;
-        });
-      if (missing != products.count()) {
-        next_waiter[rank] = waiter[missing];
-        waiter[missing] = rank;
-        return;
-      }
-      visit(rank, at, size);
-      for (std::size_t i = at; i < at + size; ++i) {
-        const std::size_t number = products.output(row[i]);
-        made[number] = 1;
-        for (std::int32_t woken = std::exchange(waiter[number], -1); woken >= 0; woken = next_waiter[woken])
-          ready.push_back(woken);
-      }
-      at += size;
-    }
+    const std::size_t end = at + (split_groups ? 1 : row[at].cell_size());
+    std::size_t missing = products.count();
+    for (std::size_t i = at; i < end && missing == products.count(); ++i)
+      products.for_inputs(row[i], receives, schedule.stage_to_rank, [&](const Products::Product& p) {
+        if (missing == products.count() && !run.is_made(products.number(p))) missing = products.number(p);
+      });
+    if (missing != products.count()) return run.wait(rank, at, at, missing);
+    visit(rank, at, end - at);
+    for (std::size_t i = at; i < end; ++i) run.make(products.output(row[i]));
+    return end;
   });
-  return position;
 }
 
 // True if the rows contain receive actions of their own (PyTorch's compute_comms files).
