@@ -12,6 +12,9 @@
 
 namespace panpipe {
 
+// Files that declare keys name these in short: `using namespace key_parts;`.
+namespace key_parts {
+
 enum class KeyTrait { Required, Open };
 constexpr KeyTrait kRequired = KeyTrait::Required, kOpen = KeyTrait::Open;
 
@@ -41,8 +44,6 @@ struct Example {
   std::string value;
 };
 
-namespace key_parts {
-
 inline void put(Key& key, const Form& form) { key.forms.push_back(form); }
 inline void put(Key& key, KeyTrait trait) { (trait == KeyTrait::Open ? key.open : key.required) = true; }
 inline void put(Key& key, const Words& words) { key.words = words.accepted; }
@@ -65,10 +66,14 @@ Key declare(std::string name, std::string_view meaning, const Parts&... parts) {
   return key;
 }
 
+namespace key_parts {
+
 // Of a list.
 template <class... Parts>
 Items items(const Parts&... parts) {
   return {declare("", "", parts...)};
 }
+
+}  // namespace key_parts
 
 }  // namespace panpipe

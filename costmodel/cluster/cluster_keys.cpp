@@ -7,6 +7,9 @@
 #include "costmodel/cluster/wiring_defaults.hpp"
 
 namespace panpipe {
+
+using namespace key_parts;
+
 namespace {
 
 namespace defaults = wiring_defaults;

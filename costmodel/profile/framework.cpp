@@ -10,6 +10,8 @@
 
 namespace panpipe {
 
+using namespace key_parts;
+
 namespace {
 
 // The most bytes that a logit holds while its loss runs, in 2-byte formats. eager: cross_entropy(logits.float()) has log-softmax,

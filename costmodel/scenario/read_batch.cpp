@@ -8,6 +8,9 @@
 #include "costmodel/scenario/read_parts.hpp"
 
 namespace panpipe {
+
+using namespace key_parts;
+
 namespace {
 
 // The names of other trainers.

@@ -6,6 +6,8 @@
 
 namespace panpipe {
 
+using namespace key_parts;
+
 Key data_key() {
   return declare(
       "data", "the data of a training run: exactly one of `synthetic`, `tensors`, `tokens`",

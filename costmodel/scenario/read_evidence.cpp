@@ -6,6 +6,8 @@
 
 namespace panpipe {
 
+using namespace key_parts;
+
 Key evidence_key() {
   return declare(
       "evidence",

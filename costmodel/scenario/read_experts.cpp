@@ -14,6 +14,8 @@
 
 namespace panpipe {
 
+using namespace key_parts;
+
 namespace {
 
 constexpr std::string_view kLoad = "models/expert-parallelism.md#what-a-layer-does";

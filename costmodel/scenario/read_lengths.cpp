@@ -13,6 +13,9 @@
 #include "costmodel/workload/assign_contexts.hpp"
 
 namespace panpipe {
+
+using namespace key_parts;
+
 namespace {
 
 constexpr int kMostTokens = 1 << 26;  // of a sequence

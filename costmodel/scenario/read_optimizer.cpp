@@ -9,6 +9,8 @@
 
 namespace panpipe {
 
+using namespace key_parts;
+
 namespace {
 
 using Group = OptimizerRequest::Group;

@@ -10,6 +10,8 @@
 
 namespace panpipe {
 
+using namespace key_parts;
+
 std::string place_of(MapReader& scenario, const std::string& path) {
   const auto& values = scenario.log().resolved_values();
   for (auto value = values.rbegin(); value != values.rend(); ++value)

@@ -10,6 +10,8 @@
 
 namespace panpipe {
 
+using namespace key_parts;
+
 Key partition_key() {
   return declare("partition", "the movable units that start a stage after the first: names, module paths, or numbers from 0",
                  Words{"auto"}, items(form::text()), Fallback{"auto"}, InExports::Stated);

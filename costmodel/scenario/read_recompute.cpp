@@ -10,6 +10,8 @@
 
 namespace panpipe {
 
+using namespace key_parts;
+
 namespace {
 
 const std::vector<BoundKey<RecomputeScope>>& recompute_rows() {

@@ -7,6 +7,9 @@
 #include "costmodel/scenario/read_parts.hpp"
 
 namespace panpipe {
+
+using namespace key_parts;
+
 namespace {
 
 const std::vector<BoundKey<RolloutRequest>>& rollout_rows() {

@@ -9,6 +9,9 @@
 #include "costmodel/scenario/read_parts.hpp"
 
 namespace panpipe {
+
+using namespace key_parts;
+
 namespace {
 
 // Meta's Llama 3 405B: 419 unexpected interruptions in 54 days on 16,384 H100 (arXiv 2407.21783, section 3.3.4):

@@ -11,6 +11,8 @@
 
 namespace panpipe {
 
+using namespace key_parts;
+
 namespace {
 
 // The family, or nullptr after a complaint at the name's place.

@@ -6,6 +6,8 @@
 
 namespace panpipe {
 
+using namespace key_parts;
+
 namespace {
 
 const std::vector<BoundKey<TrainingRequest>>& evaluation_rows() {

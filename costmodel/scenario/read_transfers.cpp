@@ -4,6 +4,8 @@
 
 namespace panpipe {
 
+using namespace key_parts;
+
 namespace {
 
 const std::vector<BoundKey<TransferRules>>& transfer_rows() {

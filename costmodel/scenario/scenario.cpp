@@ -27,6 +27,8 @@
 
 namespace panpipe {
 
+using namespace key_parts;
+
 namespace {
 
 const Choices<Precision>& precisions() {

@@ -19,6 +19,9 @@
 #include "costmodel/scenario/recompute_modes.hpp"
 
 namespace panpipe {
+
+using namespace key_parts;
+
 namespace {
 
 constexpr const char* kFolder = "trainers";

@@ -16,6 +16,9 @@
 #include "costmodel/workload/vocabulary_apart.hpp"
 
 namespace panpipe {
+
+using namespace key_parts;
+
 namespace {
 
 std::string unknown_model(const std::string& name) {

@@ -12,6 +12,9 @@
 #include "costmodel/scenario/scenario_keys.hpp"
 
 namespace panpipe {
+
+using namespace key_parts;
+
 namespace {
 
 void for_each_key(const Key& key, const std::string& path, const std::function<void(const Key&, const std::string&)>& visit) {
