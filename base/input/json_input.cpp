@@ -17,11 +17,24 @@ struct Fault {
 };
 
 // Walks text that did not parse once more, only to learn where and why: nlohmann's exceptions do not always have the place.
-class FaultFinder : public nlohmann::detail::json_sax_acceptor<nlohmann::json> {
+class FaultFinder : public nlohmann::json_sax<nlohmann::json> {
  public:
   Fault fault;
 
-  bool parse_error(std::size_t position, const std::string& token, const nlohmann::detail::exception& error) {
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool start_object(std::size_t) override { return true; }
+  bool key(string_t&) override { return true; }
+  bool end_object() override { return true; }
+  bool start_array(std::size_t) override { return true; }
+  bool end_array() override { return true; }
+
+  bool parse_error(std::size_t position, const std::string& token, const nlohmann::json::exception& error) override {
     constexpr int kNumberTooLarge = 406;  // nlohmann's number of this fault
     if (error.id == kNumberTooLarge) {
       fault = {position - std::min(position, token.size()), fmt::format("the number {} is too large", token),

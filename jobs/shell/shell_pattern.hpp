@@ -1,12 +1,12 @@
 // Patterns of a shell: * ? [a-z] and \ before a character that is itself.
 #pragma once
 
-#include <optional>
 #include <string_view>
 
 namespace panpipe::jobs {
 
-// Whether all of `text` matches. In time of the product of the lengths at most.
+// Whether all of `text` matches. Bytes are compared, whatever the locale: a script means the same on the command line, in Python
+// and on the page. In time of the product of the lengths at most.
 bool matches_pattern(std::string_view text, std::string_view pattern);
 
 // True for ?(a|b) and its like, which matches_pattern does not know.
