@@ -1,4 +1,4 @@
-// Orders of each family: published ones letter by letter, and what must hold at every size.
+// Orders of families that are no entry of tests/reference, their text, and members that do not exist.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -53,40 +53,6 @@ TEST(Families, PfeifeContains1f1bAndMegatronsInterleaved) {
             << p << " " << v << " " << turns;
 }
 
-struct Size {
-  int p, m, v;
-};
-
-// Every member that a family makes at small sizes: schedule and a name for messages.
-template <class Use>
-void for_every_schedule(const char* family, Use&& use) {
-  const bool looped = std::string(family) == "interleaved-1f1b" || std::string(family) == "looped-bfs";
-  for (int p = 1; p <= 9; ++p)
-    for (int m = 1; m <= 20; ++m)
-      for (int v = 1; v <= (looped ? 4 : 1); ++v) {
-        ScheduleOptions options;
-        if (looped) options["stages_per_rank"] = std::to_string(v);
-        SCOPED_TRACE(fmt::format("{} p={} m={} v={}", family, p, m, v));
-        try {
-          use(make_schedule(family, p, m, options), Size{p, m, v});
-        } catch (const InputError&) {
-          ASSERT_STREQ(family, "interleaved-1f1b");
-          ASSERT_NE(m % std::max(1, m / p), 0);  // the only sizes that may be refused
-        }
-      }
-}
-
-TEST(Families, EverySizeIsLegalAndComplete) {
-  for (const char* family : {"gpipe", "1f1b", "interleaved-1f1b", "looped-bfs", "zb-h1"})
-    for_every_schedule(family, [](const Schedule& schedule, const Size& size) {
-      EXPECT_EQ(test::message_of(check_schedule(schedule)), "legal");
-      std::size_t passes = 0;
-      for (const auto& row : schedule.order) passes += row.size();
-      const std::size_t each = schedule.name == "zb-h1" ? 3 : 2;  // F, I, W or F, B
-      EXPECT_EQ(passes, each * static_cast<std::size_t>(size.p * size.v * size.m));
-    });
-}
-
 TEST(Families, TextComesBackAtEverySize) {
   for (const ScheduleFamily& family : schedule_families())
     for (int p : {1, 2, 3, 5})
@@ -106,88 +72,6 @@ TEST(Families, TextComesBackAtEverySize) {
         EXPECT_EQ(again.stage_to_rank, schedule.stage_to_rank);
         EXPECT_EQ(again.chains, schedule.chains);
       }
-}
-
-// --- memory: one activation is one stage of one microbatch ---
-
-TEST(Families, MemoryOf1f1bFallsByOneARank) {
-  // Rank r forwards p-1-r microbatches ahead and one more before its first backward: p-r, unless there are fewer.
-  for_every_schedule("1f1b", [](const Schedule& schedule, const Size& s) {
-    const auto peak = evaluate(schedule, {}).peak_activations;
-    for (int r = 0; r < s.p; ++r) EXPECT_EQ(peak[r], std::min(s.m, s.p - r));
-  });
-}
-
-TEST(Families, MemoryOfAllForwardsFirstIsEverything) {
-  for (const char* family : {"gpipe", "looped-bfs"})
-    for_every_schedule(family, [](const Schedule& schedule, const Size& s) {
-      for (const int peak : evaluate(schedule, {}).peak_activations) EXPECT_EQ(peak, s.m * s.v);
-    });
-}
-
-TEST(Families, MemoryOfInterleaved) {
-  // Warm-up of (v-1) g + 2 (p-1-r) forwards and one more before the first backward; for g = p, (v+1) p - 1 on rank 0 and two
-  // fewer on each further rank; never more than all m v.
-  for_every_schedule("interleaved-1f1b", [](const Schedule& schedule, const Size& s) {
-    const int group = s.m / std::max(1, s.m / s.p);
-    const auto peak = evaluate(schedule, {}).peak_activations;
-    for (int r = 0; r < s.p; ++r) EXPECT_EQ(peak[r], std::min(s.m * s.v, (s.v - 1) * group + 2 * (s.p - 1 - r) + 1));
-    if (s.m % s.p == 0 && s.m > s.p) {
-      EXPECT_EQ(peak[0], std::min(s.m * s.v, (s.v + 1) * s.p - 1));
-    }
-  });
-}
-
-TEST(Families, MemoryOfZbH1IsThatOf1f1b) {
-  for_every_schedule("zb-h1", [](const Schedule& schedule, const Size& s) {
-    for (const int peak : evaluate(schedule, {}).peak_activations) EXPECT_LE(peak, std::min(s.m, s.p));
-  });
-}
-
-// --- bubble: idle time of each rank within the step, free transfers ---
-
-double idle(const Schedule& schedule, const PassCosts& costs) {
-  const ScheduleEvaluation result = evaluate(schedule, costs);
-  return result.makespan - result.busy[0];
-}
-
-const PassCosts kSkewed{10, 12, 8, std::nullopt, 0};
-
-TEST(Families, BubbleOfGpipeAnd1f1b) {
-  // The first forward reaches the last rank after (p-1) F, and its last backward needs (p-1) B back to rank 0, while nothing
-  // else can fill these: (p-1) (F + I + W) = (p-1) 30 for costs 10, 12, 8. Fewer microbatches than ranks change nothing.
-  for (const char* family : {"gpipe", "1f1b"})
-    for_every_schedule(family,
-                       [](const Schedule& schedule, const Size& s) { EXPECT_EQ(idle(schedule, kSkewed), 30 * (s.p - 1)); });
-}
-
-TEST(Families, BubbleOfInterleavedIsAVthOf1f1b) {
-  // The same distance is covered in stages a v-th as long: (p-1) 30 in costs per stage, for whole turns (p divides m). Against
-  // 1f1b, whose stages are v times as long, that is 1/v: (p-1) 30 v / v.
-  for_every_schedule("interleaved-1f1b", [](const Schedule& schedule, const Size& s) {
-    if (s.m % s.p != 0) return;
-    EXPECT_EQ(idle(schedule, kSkewed), 30 * (s.p - 1));
-    const PassCosts longer{10.0 * s.v, 12.0 * s.v, 8.0 * s.v, std::nullopt, 0};
-    EXPECT_EQ(s.v * idle(schedule, kSkewed), idle(make_schedule("1f1b", s.p, s.m), longer));
-  });
-}
-
-TEST(Families, BubbleOfLoopedBfs) {
-  // As gpipe with stages a v-th as long, where every stage keeps the ranks busy until the next turn's input is there: m >= p.
-  for_every_schedule("looped-bfs", [](const Schedule& schedule, const Size& s) {
-    if (s.m < s.p) return;
-    EXPECT_EQ(idle(schedule, kSkewed), 30 * (s.p - 1));
-  });
-}
-
-TEST(Families, BubbleOfZbH1) {
-  // W leaves the way between the ranks and fills the end: (p-1) (F + I - W) = (p-1) (10 + 12 - 8) = 14 (p-1), with W <= F and
-  // enough microbatches (2p, as the paper asks).
-  for_every_schedule("zb-h1", [](const Schedule& schedule, const Size& s) {
-    if (s.m < 2 * s.p) return;
-    EXPECT_EQ(idle(schedule, kSkewed), 14 * (s.p - 1));
-    EXPECT_EQ(idle(schedule, {}), s.p - 1);  // 1 + 1 - 1
-  });
 }
 
 // --- members that do not exist, and their messages ---

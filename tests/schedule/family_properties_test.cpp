@@ -60,12 +60,13 @@ std::vector<Promise> promises() {
   exactly(
       "pipedream-2bw", {}, 1, 2, [](const Size& s) { return s.m + 1 >= s.p; }, [](const Size& s, int r) { return s.p - r; });
   exactly("kfkb", {{"group", "3"}}, 1, 2, always, [](const Size& s, int r) { return std::min(s.m, 3 * (s.p - r)); });
-  exactly("interleaved-1f1b", {}, 2, 2, turns_fit, turns);
-  exactly("interleaved-1f1b", {{"stages_per_rank", "3"}}, 3, 2, turns_fit, turns);
+  for (int v = 1; v <= 4; ++v) {
+    exactly("interleaved-1f1b", {{"stages_per_rank", std::to_string(v)}}, v, 2, turns_fit, turns);
+    exactly("looped-bfs", {{"stages_per_rank", std::to_string(v)}}, v, 2, always, all_of_them);
+  }
   // A group takes its forward's activation before it frees its backward's.
   exactly("interleaved-1f1b", {{"combined", "true"}}, 2, 2, turns_fit,
           [](const Size& s, int r) { return std::min(s.m * s.v, (s.v - 1) * s.turn() + 2 * (s.p - 1 - r) + 2); });
-  exactly("looped-bfs", {}, 2, 2, always, all_of_them);
   exactly("zb-h1", {}, 1, 3, always, [](const Size& s, int) { return std::min(s.m, s.p); });
   exactly("zb-h2", {}, 1, 3, always, [](const Size& s, int) { return std::min(s.m, 2 * s.p - 1); });
   exactly("interleaved-zero-bubble", {}, 2, 3, turns_fit, zero_bubble_turns);
@@ -181,7 +182,73 @@ double idle_in_span(const Schedule& schedule, const PassCosts& costs) {
   return result.span - *std::max_element(result.busy.begin(), result.busy.end());
 }
 
-// `applies`: for which sizes the closed form holds.
+// Of a rank in the step, or between its first and its last pass: `each` (P-1) + `more`, in sizes for which the closed form holds.
+struct Bubble {
+  std::string family;
+  ScheduleOptions options;
+  bool (*applies)(int p, int m);
+  const PassCosts& costs;
+  int each, more = 0;
+  double (*idle)(const Schedule&, const PassCosts&) = idle_in_step;
+};
+
+std::vector<Bubble> bubbles() {
+  const auto always = [](int, int) { return true; };
+  const auto p_or_more = [](int p, int m) { return m >= p; };
+  const auto twice_p = [](int p, int m) { return m >= 2 * p; };
+  const auto whole_turns = [](int p, int m) { return m % p == 0; };
+  std::vector<Bubble> all = {
+      // The first forward reaches the last rank after (P-1) F, and its last backward needs (P-1) B back to rank 0, while nothing
+      // else can fill these: (P-1) (F + I + W) = 30 (P-1). Fewer microbatches than ranks change nothing.
+      {"gpipe", {}, always, kSkewed, 30},
+      {"1f1b", {}, always, kSkewed, 30},
+      // W leaves the way between the ranks and fills the end: (P-1) (F + I - W) = 14 (P-1), with W <= F and enough microbatches
+      // (2P, as the paper asks).
+      {"zb-h1", {}, twice_p, kSkewed, 14},
+      {"zb-h1", {}, twice_p, kEven, 1},
+      // In the span (P-1) (F + I - 2 W) at most: (P-1) (10 + 12 - 16), and nothing when F = I = W. In the step (P-1) F more,
+      // until the last rank begins.
+      {"zb-h2", {}, twice_p, kSkewed, 10},
+      {"zb-h2", {}, twice_p, kEven, 1},
+      {"zb-h2", {}, twice_p, kSkewed, 6, 0, idle_in_span},
+      {"zb-h2", {}, twice_p, kEven, 0, 0, idle_in_span},
+      // None inside the span when F = I = W, (P-1) F in the step; uneven passes cost more.
+      {"zb-v", {}, twice_p, kSkewed, 12},
+      {"zb-v", {}, twice_p, kEven, 1},
+      {"zb-v", {}, twice_p, kSkewed, 8, 0, idle_in_span},
+      {"zb-v", {}, twice_p, kEven, 0, 0, idle_in_span},
+      // (P-1) (F&B + B - 3 W) with F&B = F + B, exact when F = I = W: (P-1) (3 + 2 - 3); DualPipe has P/2 for P.
+      {"dualpipe-v", {}, twice_p, kEven, 2},
+      {"dualpipe", {}, [](int p, int m) { return p % 2 == 0 && m % 2 == 0 && m >= 2 * p; }, kEven, 1, -1},
+      // Groups as one unit, I >= F >= W: (P-1) (2F + 2I - 3W) = (P-1) (20 + 24 - 24); with F = I = W the paper's (P-1) (F + I -
+      // W).
+      {"stp", {}, [](int p, int m) { return m >= 3 * p - 1; }, kSkewed, 20},
+      {"stp", {}, [](int p, int m) { return m >= 3 * p - 1; }, kEven, 1},
+      // Full turns of P: (P-1) (F + I).
+      {"group-interleaved", {}, whole_turns, kSkewed, 22},
+      // In full units and with F = B: the way through the chain less what the other direction fills, P-2 for Chimera (its paper's
+      // (D-2) / (2N + D-2)), and below 2P-2 for a wave, for any number of units and waves.
+      {"chimera", {}, [](int p, int m) { return p % 2 == 0 && m % p == 0; }, kForwardAsLongAsBackward, 1, -1}};
+  const auto each_of = [&](const char* option, std::initializer_list<const char*> values, const Bubble& row) {
+    for (const char* value : values) {
+      all.push_back(row);
+      all.back().options[option] = value;
+    }
+  };
+  // As 1f1b and gpipe, in stages a v-th as long: whole turns, or where every stage keeps the ranks busy until the next input.
+  each_of("stages_per_rank", {"1", "2", "3", "4"}, {"interleaved-1f1b", {}, whole_turns, kSkewed, 30});
+  each_of("stages_per_rank", {"1", "2", "3", "4"}, {"looped-bfs", {}, p_or_more, kSkewed, 30});
+  // (P-1) (F + I - W) of a stage.
+  each_of("stages_per_rank", {"2", "3"},
+          {"interleaved-zero-bubble", {}, [](int p, int m) { return m >= p && m % (m / p) == 0; }, kSkewed, 14});
+  // That of 1f1b in passes of a slice, for any number of microbatches.
+  each_of("sequence_splits", {"1", "2", "4"}, {"seq-1f1b", {}, always, kSkewed, 30});
+  each_of("stages_per_rank", {"1", "3"}, {"slimpipe", {{"sequence_splits", "16"}}, always, kSkewed, 30});
+  each_of("group", {"1", "2", "5"}, {"kfkb", {}, always, kSkewed, 30});
+  each_of("stages_per_rank", {"2", "4", "6"}, {"hanayo", {}, whole_turns, kForwardAsLongAsBackward, 2});
+  return all;
+}
+
 template <class Applies, class Use>
 void for_sizes(const std::string& family, const ScheduleOptions& options, Applies&& applies, Use&& use) {
   int tried = 0;
@@ -196,73 +263,14 @@ void for_sizes(const std::string& family, const ScheduleOptions& options, Applie
   EXPECT_GT(tried, 20);
 }
 
-TEST(FamilyProperties, BubbleOfZbH2) {
-  // Between its first and last pass a rank waits (P-1) (F + I - 2 W) at most: (P-1) (10 + 12 - 16) = 6 (P-1), and nothing when
-  // F = I = W, from the 2P microbatches that the paper asks for. In the step, (P-1) F is added until the last rank begins.
-  const auto applies = [](int p, int m) { return m >= 2 * p; };
-  for_sizes("zb-h2", {}, applies, [](const Schedule& schedule, int p) {
-    EXPECT_EQ(idle_in_span(schedule, kEven), 0);
-    EXPECT_EQ(idle_in_span(schedule, kSkewed), 6 * (p - 1));
-    EXPECT_EQ(idle_in_step(schedule, kEven), p - 1);
-    EXPECT_EQ(idle_in_step(schedule, kSkewed), 10 * (p - 1));
-  });
+TEST(FamilyProperties, BubblesAreTheirClosedForms) {
+  for (const Bubble& row : bubbles())
+    for_sizes(row.family, row.options, row.applies,
+              [&](const Schedule& schedule, int p) { EXPECT_EQ(row.idle(schedule, row.costs), row.each * (p - 1) + row.more); });
 }
 
-TEST(FamilyProperties, BubbleOfZbV) {
-  // None inside the span when F = I = W, (P-1) F in the step; uneven passes cost more: (P-1) 8 and (P-1) 12 with 10, 12, 8.
-  const auto applies = [](int p, int m) { return m >= 2 * p; };
-  for_sizes("zb-v", {}, applies, [](const Schedule& schedule, int p) {
-    EXPECT_EQ(idle_in_span(schedule, kEven), 0);
-    EXPECT_EQ(idle_in_step(schedule, kEven), p - 1);
-    EXPECT_EQ(idle_in_span(schedule, kSkewed), 8 * (p - 1));
-    EXPECT_EQ(idle_in_step(schedule, kSkewed), 12 * (p - 1));
-  });
-}
-
-TEST(FamilyProperties, BubbleOfInterleavedZeroBubble) {
-  // (P-1) (F + I - W) of a stage: (P-1) (10 + 12 - 8) = 14 (P-1).
-  const auto applies = [](int p, int m) { return m >= p && m % (m / p) == 0; };
-  for (const char* v : {"2", "3"})
-    for_sizes("interleaved-zero-bubble", {{"stages_per_rank", v}}, applies,
-              [](const Schedule& schedule, int p) { EXPECT_EQ(idle_in_step(schedule, kSkewed), 14 * (p - 1)); });
-}
-
-TEST(FamilyProperties, BubbleOfDualPipe) {
-  // (P-1) (F&B + B - 3 W) with F&B = F + B, exact when F = I = W: (P-1) (3 + 2 - 3) = 2 (P-1); DualPipe has P/2 for P.
-  for_sizes(
-      "dualpipe-v", {}, [](int p, int m) { return m >= 2 * p; },
-      [](const Schedule& schedule, int p) { EXPECT_EQ(idle_in_step(schedule, kEven), 2 * (p - 1)); });
-  for_sizes(
-      "dualpipe", {}, [](int p, int m) { return p % 2 == 0 && m % 2 == 0 && m >= 2 * p; },
-      [](const Schedule& schedule, int p) { EXPECT_EQ(idle_in_step(schedule, kEven), 2 * (p / 2 - 1)); });
-}
-
-TEST(FamilyProperties, BubbleOfStp) {
-  // Groups as one unit, I >= F >= W: (P-1) (2F + 2I - 3W) = (P-1) (20 + 24 - 24) = 20 (P-1); with F = I = W the paper's
-  // (P-1) (F + I - W) = P-1.
-  for_sizes(
-      "stp", {}, [](int p, int m) { return m >= 3 * p - 1; },
-      [](const Schedule& schedule, int p) {
-        EXPECT_EQ(idle_in_step(schedule, kSkewed), 20 * (p - 1));
-        EXPECT_EQ(idle_in_step(schedule, kEven), p - 1);
-      });
-}
-
-TEST(FamilyProperties, BubbleOfSeq1f1b) {
-  // That of 1f1b in passes of a slice: (P-1) (F + I + W) = 30 (P-1) in costs per slice, for any number of microbatches.
-  for (const char* splits : {"1", "2", "4"})
-    for_sizes(
-        "seq-1f1b", {{"sequence_splits", splits}}, [](int, int) { return true; },
-        [](const Schedule& schedule, int p) { EXPECT_EQ(idle_in_step(schedule, kSkewed), 30 * (p - 1)); });
-}
-
-TEST(FamilyProperties, BubbleOfSlimPipe) {
-  // (P-1) (F + I + W) = 30 (P-1) in costs of a slice on a stage, for any number of microbatches: (P-1) / (n v M + P-1) of the
-  // step, which the calculator of the authors prints as well (1.08 % for P = 8, n = 16, v = 5, M = 8: 7 / 647).
-  for (const char* chunks : {"1", "3"})
-    for_sizes(
-        "slimpipe", {{"sequence_splits", "16"}, {"stages_per_rank", chunks}}, [](int, int) { return true; },
-        [](const Schedule& schedule, int p) { EXPECT_EQ(idle_in_step(schedule, kSkewed), 30 * (p - 1)); });
+TEST(FamilyProperties, SlimPipeIsAsItsAuthorsCalculate) {
+  // The calculator prints (P-1) / (n v M + P-1) of the step: 1.08 % for P = 8, n = 16, v = 5, M = 8, 7 / 647.
   const Schedule schedule = make_schedule("slimpipe", 8, 8, {{"sequence_splits", "16"}, {"stages_per_rank", "5"}});
   const ScheduleEvaluation evaluated = evaluate(schedule, {});
   EXPECT_NEAR(evaluated.bubble_step, 7.0 / 647, 1e-12);
@@ -270,18 +278,8 @@ TEST(FamilyProperties, BubbleOfSlimPipe) {
   EXPECT_EQ(evaluated.peak_activations.front(), 16 * 5 + 14);
 }
 
-TEST(FamilyProperties, BubbleOfKfkb) {
-  for (const char* group : {"1", "2", "5"})
-    for_sizes(
-        "kfkb", {{"group", group}}, [](int, int) { return true; },
-        [](const Schedule& schedule, int p) { EXPECT_EQ(idle_in_step(schedule, kSkewed), 30 * (p - 1)); });
-}
-
-TEST(FamilyProperties, BubbleOfGroupInterleaved) {
-  // Full turns of P: (P-1) (F + I) = 22 (P-1). Turns of g add (P-g) (v-1) when F = I = W: 2 (P-1) + P/2 for g = P/2, v = 2.
-  for_sizes(
-      "group-interleaved", {}, [](int p, int m) { return m % p == 0; },
-      [](const Schedule& schedule, int p) { EXPECT_EQ(idle_in_step(schedule, kSkewed), 22 * (p - 1)); });
+TEST(FamilyProperties, HalfTurnsOfGroupInterleaved) {
+  // Turns of g add (P-g) (v-1) when F = I = W: 2 (P-1) + P/2 for g = P/2, v = 2.
   for (int p = 2; p <= kMaxRanks; p += 2)
     for (int turns = 2; turns <= 6; ++turns) {
       const Schedule schedule = make_schedule("group-interleaved", p, turns * p / 2, {{"group", std::to_string(p / 2)}});
@@ -301,18 +299,6 @@ TEST(FamilyProperties, BubbleOf1f1bV) {
           EXPECT_EQ(idle_in_step(schedule, kEven), 5 * (p - 1));
         }
       });
-}
-
-TEST(FamilyProperties, BubbleOfChimeraAndHanayo) {
-  // In full units and with F = B: the way through the chain less what the other direction fills, P-2 for Chimera (its paper's
-  // (D-2) / (2N + D-2)) and 2P-2 for a wave, for any number of units and waves.
-  for_sizes(
-      "chimera", {}, [](int p, int m) { return p % 2 == 0 && m % p == 0; },
-      [](const Schedule& schedule, int p) { EXPECT_EQ(idle_in_step(schedule, kForwardAsLongAsBackward), p - 2); });
-  for (const char* v : {"2", "4", "6"})
-    for_sizes(
-        "hanayo", {{"stages_per_rank", v}}, [](int p, int m) { return m % p == 0; },
-        [](const Schedule& schedule, int p) { EXPECT_EQ(idle_in_step(schedule, kForwardAsLongAsBackward), 2 * p - 2); });
 }
 
 // --- members that are other families ---
