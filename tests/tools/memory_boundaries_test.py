@@ -45,7 +45,7 @@ class Search(unittest.TestCase):
 class Comparison(unittest.TestCase):
     # 110 / 100 - 1 = +10 %, 960 / 1000 - 1 = -4 %: mean of the sizes 7.
     def test_errors_in_percent(self):
-        lines = boundaries.table([(row("a", 100), 110), (row("b", 1000), 960)])
+        lines = boundaries.lines_of([(row("a", 100), 110), (row("b", 1000), 960)])
         self.assertEqual(lines[2:4], ["| a | 100 | 110 | +10.0 | 3 | 4 | 2 |", "| b | 1000 | 960 | -4.0 | 3 | 4 | 2 |"])
         self.assertEqual(lines[-1].strip(), "mean 7.0 %, worst +10.0 %, 1 of 2 within 5 %")
 

@@ -11,10 +11,12 @@ import concurrent.futures
 import json
 import os
 import re
-import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "validation"))
+from answers import Refused, answer, first_line, table  # noqa: E402
+
 CLUSTERS = os.path.join(ROOT, "scenarios", "clusters")
 ROUNDING = 1e-9  # of the step: ends of flows are rounded to picoseconds, one after the other
 
@@ -66,15 +68,6 @@ framework: megatron
 """
 
 
-def predict(program, verb, text):
-    environment = {**os.environ, "PANPIPE_DATA": os.path.join(ROOT, "scenarios")}
-    words = [program, verb, "/dev/stdin", "--json"]
-    run = subprocess.run(words, input=text, capture_output=True, text=True, env=environment)
-    if run.returncode:
-        return {"error": run.stderr.strip().splitlines()[0] if run.stderr.strip() else f"exit {run.returncode}"}
-    return json.loads(run.stdout)
-
-
 def size_of(cluster):
     """Devices of a shipped cluster, and of one of its nodes; a file may be made from another one."""
     with open(os.path.join(CLUSTERS, cluster + ".yaml")) as file:
@@ -87,11 +80,11 @@ def size_of(cluster):
 
 def compare(program, cluster, name, parallel, schedule):
     text = scenario(cluster, parallel, schedule)
-    estimate, simulation = (predict(program, verb, text) for verb in ("estimate", "simulate"))
     row = {"cluster": cluster, "plan": name, "parallel": parallel, "schedule": schedule}
-    for document in (estimate, simulation):
-        if "error" in document:
-            return {**row, "skipped": document["error"]}
+    try:
+        estimate, simulation = (answer(program, verb, text) for verb in ("estimate", "simulate"))
+    except Refused as fault:
+        return {**row, "skipped": first_line(fault)}
     estimated, simulated = estimate["metrics"]["step_time_s"], simulation["metrics"]["step_time_s"]
     links = [
         {"link": use["resource"], "lost_s": use["lost_s"], "flows": use["flows"]}
@@ -127,19 +120,17 @@ def degrees(parallel):
     )
 
 
+def cells(row):
+    link = row["links"][0] if row["links"] else None
+    shared = f"{link['link']} ({link['flows']})" if link else "none is shared"
+    difference = "0" if abs(row["difference"]) <= ROUNDING else f"{100 * row['difference']:+.2f} %"
+    times = [f"{1e3 * row[key]:.1f} ms" for key in ("estimated_s", "simulated_s")]
+    return [row["cluster"], row["plan"], degrees(row["parallel"]), *times, difference, shared]
+
+
 def print_table(rows):
-    print("| cluster | plan | degrees | estimate | simulation | difference | link that costs most (flows at once) |")
-    print("|---|---|---|---|---|---|---|")
-    for row in rows:
-        if "skipped" in row:
-            continue
-        link = row["links"][0] if row["links"] else None
-        shared = f"{link['link']} ({link['flows']})" if link else "none is shared"
-        difference = "0" if abs(row["difference"]) <= ROUNDING else f"{100 * row['difference']:+.2f} %"
-        print(
-            f"| {row['cluster']} | {row['plan']} | {degrees(row['parallel'])} | {1e3 * row['estimated_s']:.1f} ms "
-            f"| {1e3 * row['simulated_s']:.1f} ms | {difference} | {shared} |"
-        )
+    columns = ["cluster", "plan", "degrees", "estimate", "simulation", "difference", "link that costs most (flows at once)"]
+    print("\n".join(table(columns, [cells(row) for row in rows if "skipped" not in row])))
     for row in rows:
         if "skipped" in row:
             print(f"\nskipped: {row['cluster']}, {row['plan']}: {row['skipped']}")

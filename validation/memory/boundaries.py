@@ -3,7 +3,8 @@
 import json
 import os
 import statistics
-import tempfile
+
+from answers import answer, table
 
 from . import scenario, study
 
@@ -107,19 +108,16 @@ def check(path):
     yield CHECKED, differing
 
 
-def ask(settings, program, folder, *more):
+def ask(settings, program, *more):
     """`panpipe estimate` of the case on its card, all of which a process may use, as on the stand-in."""
     described = scenario.describe(settings)
     described["cluster"]["device"]["memory"] = f"{settings['card_mib']} MiB"
     described["cluster"]["usable"] = "100 %"
-    ran = scenario.estimate(described, program, folder, *more)
-    if ran.returncode not in (0, 1):
-        raise RuntimeError(ran.stderr.strip().splitlines()[0])
-    return json.loads(ran.stdout)
+    return answer(program, "estimate", described, (), *more, codes=(0, 1))
 
 
-def predicted_largest(answer):
-    largest = answer["devices"][0]["largest"]
+def predicted_largest(document):
+    largest = document["devices"][0]["largest"]
     return largest["value"] if largest else 0
 
 
@@ -128,14 +126,13 @@ def error(predicted, measured):
     return 100 * (predicted / measured - 1)
 
 
-def table(found):
+def lines_of(found):
     """Of pairs (row, predicted largest)."""
-    lines = ["| case | measured | predicted | off by % | reserved | with room | given back |", "|---|---|---|---|---|---|---|"]
-    errors = [error(predicted, int(row["largest"])) for row, predicted in found]
+    errors, rows = [error(predicted, int(row["largest"])) for row, predicted in found], []
     for (row, predicted), off in zip(found, errors):
-        reserved, with_room = (f"{int(row[what]) / 2**20:.0f}" for what in ("reserved", "reserved_with_room"))
-        figures = row["case"], row["largest"], predicted, f"{off:+.1f}", reserved, with_room, row["retries"]
-        lines.append(f"| {' | '.join(map(str, figures))} |")
+        reserved = (f"{int(row[what]) / 2**20:.0f}" for what in ("reserved", "reserved_with_room"))
+        rows.append((row["case"], row["largest"], predicted, f"{off:+.1f}", *reserved, row["retries"]))
+    lines = [*table(["case", "measured", "predicted", "off by %", "reserved", "with room", "given back"], rows)]
     sizes = [abs(off) for off in errors]
     worst = max(errors, key=abs)
     within = sum(size <= WANTED for size in sizes)
@@ -143,11 +140,11 @@ def table(found):
     return lines
 
 
-def predicted_bytes(row, program, folder):
+def predicted_bytes(row, program):
     """Allocated and reserved bytes that the estimate has at the measured boundary; on a card of any size they are the same."""
-    answer = ask({**cases()[row["case"]], row["of"]: int(row["largest"])}, program, folder)
-    context = max(each["parts"].get("context", 0) for each in answer["memory"])  # cuBLAS's workspace, which PyTorch counts
-    return [answer["metrics"][f"{what}_memory_bytes"] + context for what in ("allocated", "reserved")]
+    document = ask({**cases()[row["case"]], row["of"]: int(row["largest"])}, program)
+    context = max(each["parts"].get("context", 0) for each in document["memory"])  # cuBLAS's workspace, which PyTorch counts
+    return [document["metrics"][f"{what}_memory_bytes"] + context for what in ("allocated", "reserved")]
 
 
 def causes(found, figures):
@@ -168,8 +165,6 @@ def report(path, pattern, root):
     program = os.environ.get("PANPIPE", root / "build/release/bin/panpipe")
     listed = cases()
     rows = [row for row in study.read(path) if pattern in row["case"] and row["case"] in listed]
-    with tempfile.TemporaryDirectory() as folder:
-        answers = [ask(listed[row["case"]], program, folder, "--largest", row["of"]) for row in rows]
-        figures = [predicted_bytes(row, program, folder) for row in rows]
-    found = [(row, predicted_largest(answer)) for row, answer in zip(rows, answers)]
-    print("\n".join([*table(found), "", *causes(found, figures)]))
+    found = [(row, predicted_largest(ask(listed[row["case"]], program, "--largest", row["of"]))) for row in rows]
+    figures = [predicted_bytes(row, program) for row in rows]
+    print("\n".join([*lines_of(found), "", *causes(found, figures)]))

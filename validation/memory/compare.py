@@ -1,20 +1,21 @@
 """What `panpipe estimate` answers, compared with what PyTorch's allocator counted (rows.csv)."""
 
 import collections
-import json
 import os
 import statistics
-import tempfile
+
+from answers import Refused, answer, first_line, table
 
 from . import scenario, study
 
 
-def predicted(made, program, folder):
+def predicted(settings, program):
     """The answer's memory and metrics; a text where the scenario is refused."""
-    ran = scenario.estimate(made, program, folder)
-    if ran.returncode != 0:
-        return ran.stderr.strip().splitlines()[0] if ran.stderr else "no answer"
-    return json.loads(ran.stdout)
+    described = scenario.describe(settings)
+    try:
+        return answer(program, "estimate", described) if described else "no scenario describes it"
+    except Refused as fault:
+        return first_line(fault)
 
 
 def by_run(rows):
@@ -27,22 +28,20 @@ def by_run(rows):
 def compared(path, pattern, program):
     """For each run: its name, group, outcome, bytes measured and predicted on the rank that needs most, and their parts."""
     settings, made = study.runs(), []
-    with tempfile.TemporaryDirectory() as folder:
-        for run, rows in by_run(study.read(path)).items():
-            if pattern not in run or any(row["outcome"] not in ("ran", "out of memory") for row in rows):
-                continue
-            described = scenario.describe(settings[run])
-            answer = predicted(described, program, folder) if described else "no scenario describes it"
-            one = {"run": run, "group": settings[run]["group"], "settings": settings[run]}
-            one["ran"] = all(row["outcome"] == "ran" for row in rows)
-            most = max(rows, key=lambda row: int(row["allocated"] or 0))
-            one |= {"row": most, "allocated": int(most["allocated"]), "reserved": max(int(row["reserved"]) for row in rows)}
-            if isinstance(answer, str):
-                made.append({**one, "refused": answer})
-                continue
-            device = max(answer["memory"], key=lambda each: each["peak_bytes"])
-            figures = {what: answer["metrics"][f"{what}_memory_bytes"] for what in ("allocated", "reserved", "peak")}
-            made.append({**one, "predicted": figures, "peak": figures["peak"], "parts": device["parts"]})
+    for run, rows in by_run(study.read(path)).items():
+        if pattern not in run or any(row["outcome"] not in ("ran", "out of memory") for row in rows):
+            continue
+        document = predicted(settings[run], program)
+        one = {"run": run, "group": settings[run]["group"], "settings": settings[run]}
+        one["ran"] = all(row["outcome"] == "ran" for row in rows)
+        most = max(rows, key=lambda row: int(row["allocated"] or 0))
+        one |= {"row": most, "allocated": int(most["allocated"]), "reserved": max(int(row["reserved"]) for row in rows)}
+        if isinstance(document, str):
+            made.append({**one, "refused": document})
+            continue
+        device = max(document["memory"], key=lambda each: each["peak_bytes"])
+        figures = {what: document["metrics"][f"{what}_memory_bytes"] for what in ("allocated", "reserved", "peak")}
+        made.append({**one, "predicted": figures, "peak": figures["peak"], "parts": device["parts"]})
     return made
 
 
@@ -52,38 +51,36 @@ def error(one, what="allocated"):
     return 100 * ((one["predicted"][what] + context) / one[what] - 1)
 
 
-def line(name, errors, runs):
-    worst = max(range(len(errors)), key=lambda i: abs(errors[i]))
-    sizes = [abs(each) for each in errors]
-    return (
-        f"| {name} | {len(errors)} | {statistics.mean(sizes):.1f} | {statistics.median(sizes):.1f} | "
-        f"{statistics.mean(errors):+.1f} | {errors[worst]:+.1f} | {runs[worst]['run']} |"
-    )
-
-
-def table_of_errors(title, runs, what):
-    print(f"\n{title}\n\n| kind | runs | mean | median | bias | worst | of the run |\n|---|---|---|---|---|---|---|")
+def by_group(runs):
     groups = collections.defaultdict(list)
     for one in runs:
         groups[one["group"]].append(one)
-    for name, members in [*sorted(groups.items()), ("all", runs)]:
-        print(line(name, [error(one, what) for one in members], members))
+    return sorted(groups.items())
+
+
+def cells(name, errors, runs):
+    worst = max(range(len(errors)), key=lambda i: abs(errors[i]))
+    sizes = [abs(each) for each in errors]
+    means = f"{statistics.mean(sizes):.1f}", f"{statistics.median(sizes):.1f}", f"{statistics.mean(errors):+.1f}"
+    return name, len(errors), *means, f"{errors[worst]:+.1f}", runs[worst]["run"]
+
+
+def table_of_errors(title, runs, what):
+    rows = [cells(name, [error(one, what) for one in members], members) for name, members in [*by_group(runs), ("all", runs)]]
+    print(f"\n{title}\n", *table(["kind", "runs", "mean", "median", "bias", "worst", "of the run"], rows), sep="\n")
 
 
 def table_of_parts(runs):
     """Static parts are known exactly on both sides; what is left is activations and temporaries."""
-    print("\nPredicted - measured in MiB, means by kind of run\n")
-    print("| kind | parameters | states | everything else | of allocated |\n|---|---|---|---|---|")
-    groups = collections.defaultdict(list)
-    for one in runs:
-        parts, row = one["parts"], one["row"]
-        parameters = parts["parameters"] - int(row["parameters"])
-        states = parts["optimizer"] - int(row["states"])
-        rest = one["peak"] - one["allocated"] - parameters - states
-        groups[one["group"]].append((parameters, states, rest, one["allocated"]))
-    for name, members in sorted(groups.items()):
-        means = [statistics.mean(each[i] for each in members) / 2**20 for i in range(4)]
-        print(f"| {name} | {means[0]:+.0f} | {means[1]:+.0f} | {means[2]:+.0f} | {means[3]:.0f} |")
+    rows = []
+    for name, members in by_group(runs):
+        apart = {"parameters": "parameters", "optimizer": "states"}
+        known = [[one["parts"][ours] - int(one["row"][theirs]) for ours, theirs in apart.items()] for one in members]
+        rest = [one["peak"] - one["allocated"] - sum(each) for one, each in zip(members, known)]
+        means = [f"{statistics.mean(each) / 2**20:+.0f}" for each in (*zip(*known), rest)]
+        rows.append((name, *means, f"{statistics.mean(one['allocated'] for one in members) / 2**20:.0f}"))
+    columns = ["kind", "parameters", "states", "everything else", "of allocated"]
+    print("\nPredicted - measured in MiB, means by kind of run\n", *table(columns, rows), sep="\n")
 
 
 def largest(runs, count):

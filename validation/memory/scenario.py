@@ -1,9 +1,5 @@
 """The scenario of Panpipe that describes a run of the study as closely as a scenario can."""
 
-import json
-import pathlib
-import subprocess
-
 OPTIMIZERS = {
     "adamw-bf16": {"name": "adamw", "states": "bf16"},
     "adamw-8bit": {"name": "adamw", "states": "8bit"},
@@ -118,10 +114,3 @@ def describe(s):
         made["partition"] = [f"h.{block}.attention" for block in blocks_of_stages(s)[1:]]
         made["schedule"] = SCHEDULES.get(s["schedule"], "interleaved-zero-bubble")
     return made
-
-
-def estimate(made, program, folder, *more):
-    """How `panpipe estimate` of it ended."""
-    file = pathlib.Path(folder) / "scenario.yaml"
-    file.write_text(json.dumps(made, indent=1), encoding="utf-8")
-    return subprocess.run([program, "estimate", file, "--json", *more], capture_output=True, text=True, check=False)

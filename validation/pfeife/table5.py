@@ -18,7 +18,7 @@ import tempfile
 from statistics import fmean
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from answers import answer
+from answers import answer, table
 
 HERE = pathlib.Path(__file__).resolve().parent
 WORKLOAD = {"vit-g-14": "{model: vit-g-14}", "gpt2-large": "{model: gpt2-large, sequence: 512}"}
@@ -94,20 +94,17 @@ def summary(rows):
     }
 
 
-def print_table(rows):
-    print(
-        "| model | ranks | schedule | measured ms | predicted | error | Pfeife's | first and last device GiB | predicted | error |"
-    )
-    print("|---|---|---|---|---|---|---|---|---|---|")
-    for row in rows:
-        schedule = f"{row['stages_per_rank']}/{row['loop_batch'] if row['stages_per_rank'] > 1 else '-'}/{row['prefetch']}"
-        schedule += "" if row["accepted"] else " (rejected)"
-        seen, guess = (", ".join(f"{value:.1f}" for value in row[key]) for key in ("measured_gib", "predicted_gib"))
-        errors = ", ".join(f"{100 * error:+.0f}" for error in row["memory_error"])
-        print(
-            f"| {row['model']} | {row['devices']} | {schedule} | {row['measured_ms']} | {row['predicted_ms']:.0f} | "
-            f"{100 * row['error']:+.1f} % | {100 * row['published_error']:+.1f} % | {seen} | {guess} | {errors} % |"
-        )
+COLUMNS = "model|ranks|schedule|measured ms|predicted|error|Pfeife's|first and last device GiB|predicted|error".split("|")
+
+
+def cells(row):
+    schedule = f"{row['stages_per_rank']}/{row['loop_batch'] if row['stages_per_rank'] > 1 else '-'}/{row['prefetch']}"
+    schedule += "" if row["accepted"] else " (rejected)"
+    steps = [f"{100 * row[key]:+.1f} %" for key in ("error", "published_error")]
+    memory = [", ".join(f"{value:.1f}" for value in row[key]) for key in ("measured_gib", "predicted_gib")]
+    errors = ", ".join(f"{100 * error:+.0f}" for error in row["memory_error"])
+    times = [row["measured_ms"], f"{row['predicted_ms']:.0f}"]
+    return [row["model"], row["devices"], schedule, *times, *steps, *memory, f"{errors} %"]
 
 
 def main():
@@ -127,10 +124,9 @@ def main():
         text = json.dumps(tables, indent=1) + "\n"
         sys.stdout.write(text) if arguments.json == "-" else pathlib.Path(arguments.json).write_text(text)
         return
-    for cuts, table in tables.items():
-        whole = table["summary"]
-        print(f"\n{cuts} cuts\n")
-        print_table(table["rows"])
+    for cuts, found in tables.items():
+        whole = found["summary"]
+        print(f"\n{cuts} cuts\n", *table(COLUMNS, map(cells, found["rows"])), sep="\n")
         print(
             f"\naccepted rows ({whole['rows']}): mean error {100 * whole['mean_error']:.1f} % (Pfeife's planner "
             f"{100 * whole['published_mean_error']:.1f} %), worst {100 * whole['worst_error']:.1f} %, bias {100 * whole['bias']:+.1f} %; "

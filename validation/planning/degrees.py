@@ -10,7 +10,7 @@ import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from answers import answer
+from answers import answer, table
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "scenarios/examples"
@@ -51,7 +51,6 @@ def planned(panpipe, scenario, settings):
 
 
 def published(panpipe):
-    print("| model, GPUs, batch | published | measured | predicted | same means | no ZeRO | all |\n|---|---|---|---|---|---|---|")
     for model, gpus, batch, p, t, d, schedule, chunks, recompute, sequence, measured in PUBLISHED:
         common = [f"cluster.nodes={gpus // 8}", MODELS[model]]
         flag = str(sequence).lower()
@@ -70,25 +69,27 @@ def published(panpipe):
             for settings in (same, ["parallel={zero: 0}", *free], ["parallel={}", *free])
         ]
         was = f"{p} × {t} × {d}{' + sequence' if sequence else ''}, {schedule}{f' ({chunks})' if chunks > 1 else ''}, {recompute}"
-        print(f"| {model}, {gpus}, {batch} | {was} | {measured} | {seconds(predicted)} | {' | '.join(cells)} |", flush=True)
+        yield f"{model}, {gpus}, {batch}", was, measured, seconds(predicted), *cells
 
 
 def examples(panpipe):
-    print("| example | as it stands | planned |\n|---|---|---|")
     for name, batch in (("gpt3-175b-a100x64", 64), ("gpt2-large-rtx3090x8", 16), ("gpt2-large-rtx3090x8-nobridge", 32)):
         scenario = EXAMPLES / f"{name}.yaml"
         now = answer(panpipe, "simulate", scenario, [])["metrics"]
         everything = ["parallel={}", "schedule=auto", "recompute=auto", f"batch={{micro: auto, microbatches: {batch}}}"]
-        print(f"| {name} | {seconds(now)} | {planned(panpipe, scenario, everything)} |", flush=True)
+        yield name, seconds(now), planned(panpipe, scenario, everything)
 
 
 def main():
     panpipe = sys.argv[1] if len(sys.argv) > 1 else "build/release/bin/panpipe"
-    what = sys.argv[2:] or ["published", "examples"]
-    if "published" in what:
-        published(panpipe)
-    if "examples" in what:
-        examples(panpipe)
+    columns = {
+        published: ["model, GPUs, batch", "published", "measured", "predicted", "same means", "no ZeRO", "all"],
+        examples: ["example", "as it stands", "planned"],
+    }
+    for study, names in columns.items():
+        if study.__name__ in (sys.argv[2:] or ["published", "examples"]):
+            for line in table(names, study(panpipe)):
+                print(line, flush=True)
 
 
 main()

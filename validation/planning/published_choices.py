@@ -11,7 +11,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from answers import answer
+from answers import answer, table
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCENARIO = ROOT / "validation/pfeife/row.yaml"  # as the table was run: fp32, one process
@@ -47,27 +47,21 @@ def planned(panpipe, model, settings):
         return figures(call(panpipe, "simulate", model, settings, "--plan", plan)), found["best"]["schedule"]
 
 
-def main():
-    panpipe = sys.argv[1] if len(sys.argv) > 1 else "build/release/bin/panpipe"
+def compared(panpipe):
     rows = {"1 stage a rank, prefetch 2 (ViT, U-Net 3)": lambda model: member(1, 8, ONE[model])}
     for stages in (2, 3):
         rows[f"{stages} stages a rank, `loop_batch` 8, prefetch 3"] = lambda model, stages=stages: member(stages, 8, 3)
-    print(f"| | {' | '.join(MODELS)} |\n|---|{'---|' * len(MODELS)}")
     for name, schedule in rows.items():
-        print(
-            f"| {name}, even cuts | {' | '.join(figures(call(panpipe, 'simulate', model, [schedule(model)])) for model in MODELS)} |"
-        )
-        print(
-            f"| the same, our cuts | {' | '.join(planned(panpipe, model, [schedule(model)])[0] for model in MODELS)} |",
-            flush=True,
-        )
+        yield f"{name}, even cuts", *(figures(call(panpipe, "simulate", model, [schedule(model)])) for model in MODELS)
+        yield "the same, our cuts", *(planned(panpipe, model, [schedule(model)])[0] for model in MODELS)
     for name, schedule in {"`schedule: pfeife`": "schedule=pfeife", "`schedule: auto`": "schedule=auto"}.items():
         cells = []
         for model in MODELS:
             found, chosen = planned(panpipe, model, [schedule])
             options = ", ".join(f"{key} {value}" for key, value in chosen.items() if key != "name")
             cells.append(f"{found}: {chosen['name']}{', ' + options if options else ''}")
-        print(f"| our plan, {name} | {' | '.join(cells)} |", flush=True)
+        yield f"our plan, {name}", *cells
 
 
-main()
+for line in table(["", *MODELS], compared(sys.argv[1] if len(sys.argv) > 1 else "build/release/bin/panpipe")):
+    print(line, flush=True)

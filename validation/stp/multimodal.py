@@ -53,31 +53,21 @@ def balance(program):
 
 
 def main():
-    print("| model | | samples/s 1F1B-I, ZB-V, STP | gain of STP over 1F1B-I | over ZB-V |")
-    print("|---|---|---|---|---|")
+    rows = []
     for (model, tensor, pipeline, _), values in study(sys.argv[1]):
-        over = [100 * (values["stp"] / values[other] - 1) for other in scenarios.SCHEDULES[:2]]
-        print(
-            f"| {model} | TP{tensor} PP{pipeline} | "
-            + ", ".join(f"{values[name]:.2f}" for name in scenarios.SCHEDULES)
-            + f" | {over[0]:+.1f} % | {over[1]:+.1f} % |"
-        )
+        over = [f"{100 * (values['stp'] / values[other] - 1):+.1f} %" for other in scenarios.SCHEDULES[:2]]
+        samples = ", ".join(f"{values[name]:.2f}" for name in scenarios.SCHEDULES)
+        rows.append((model, f"TP{tensor} PP{pipeline}", samples, *over))
+    columns = ["model", "", "samples/s 1F1B-I, ZB-V, STP", "gain of STP over 1F1B-I", "over ZB-V"]
+    print("\n".join(scenarios.table(columns, rows)))
     gains = balance(sys.argv[1])
-    print(
-        "\n| mllm-14.9b, TP8 PP2: gain over 1F1B-I | "
-        + " | ".join(f"layers {a}, {b - a}, {33 - b}" for a, b in CUTS)
-        + " |\n|---"
-        + "|---" * len(CUTS)
-        + "|"
-    )
-    for tokens, pixels in SAMPLES:
-        print(
-            f"| {tokens} tokens, image of {pixels} x {pixels} | "
-            + " | ".join(f"{gains[(tokens, pixels), cut]:+.1f} %" for cut in CUTS)
-            + " |"
-        )
-    return 0
+    columns = ["mllm-14.9b, TP8 PP2: gain over 1F1B-I", *(f"layers {a}, {b - a}, {33 - b}" for a, b in CUTS)]
+    rows = [
+        (f"{tokens} tokens, image of {pixels} x {pixels}", *(f"{gains[(tokens, pixels), cut]:+.1f} %" for cut in CUTS))
+        for tokens, pixels in SAMPLES
+    ]
+    print("\n" + "\n".join(scenarios.table(columns, rows)))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -35,12 +35,12 @@ def study(program):
 
 
 def main():
-    print("| | samples/s | peak activations of ranks 0 to 3, GiB |")
-    print("|---|---|---|")
-    for case, (throughput, peaks) in study(sys.argv[1]).items():
-        print(f"| {case} | {throughput:.2f} | " + ", ".join(f"{peak:.1f}" for peak in peaks) + " |")
-    return 0
+    rows = [
+        (case, f"{throughput:.2f}", ", ".join(f"{peak:.1f}" for peak in peaks))
+        for case, (throughput, peaks) in study(sys.argv[1]).items()
+    ]
+    print("\n".join(scenarios.table(["", "samples/s", "peak activations of ranks 0 to 3, GiB"], rows)))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,11 +1,13 @@
-"""Scenarios of the STP study, and how they are run: Python's standard library and the `panpipe` program."""
+"""Scenarios of the STP study, and what their documents state."""
 
-import concurrent.futures
 import json
 import os
-import subprocess
+import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(HERE))
+from answers import answer_all, table  # noqa: E402, F401 (for the studies)
+
 PUBLISHED = json.load(open(os.path.join(HERE, "published.json"), encoding="utf-8"))
 SCHEDULES = PUBLISHED["schedules"]
 
@@ -40,17 +42,8 @@ def scenario(configuration, name, microbatches, /, **changes):
     return "".join(f"{key}: {value}\n" for key, value in lines.items() if value is not None)
 
 
-def predict(program, text, verb="estimate"):
-    """The result document of one scenario; raises with the program's message where there is none."""
-    done = subprocess.run([program, verb, "--json", "/dev/stdin"], input=text, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise RuntimeError(f"{verb} of this scenario failed:\n{text}\n{done.stderr}")
-    return json.loads(done.stdout)
-
-
 def predict_all(program, texts, verb="estimate"):
-    with concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-        return list(pool.map(lambda text: predict(program, text, verb), texts))
+    return answer_all(program, verb, texts)
 
 
 def throughput(document):

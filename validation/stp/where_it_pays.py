@@ -75,12 +75,9 @@ def main():
     print("Gain of STP in % of throughput, 12.1B model, 6144 tokens, m = 64 unless said.")
     for sweep, (title, head, _) in enumerate(SWEEPS):
         print(f"\n**{title}**\n")
-        print(f"| {head} | over 1F1B-I, released | over ZB-V, released | over 1F1B-I, eager sends | over ZB-V, eager sends |")
-        print("|---|---|---|---|---|")
-        for row in rows[sweep]:
-            print("| " + " | ".join(row) + " |")
-    return 0
+        over = [f"over {other}, {sends}" for sends in ("released", "eager sends") for other in ("1F1B-I", "ZB-V")]
+        print("\n".join(scenarios.table([head, *over], rows[sweep])))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
