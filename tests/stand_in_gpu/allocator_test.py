@@ -1,22 +1,22 @@
 """Our replay of PyTorch's caching allocator against that allocator, on the stand-in GPU: both do the same allocations and frees, and
 have the same bytes allocated and reserved after each of them.
 
-allocator_test.py WITH_STAND_IN_GPU REPLAY [--long]; exit 77, with the reason, where this Python has no torch with CUDA. Compared
+allocator_test.py REPLAY [--long]; exit 77, with the reason, where this Python has no torch with CUDA. Compared
 are random sequences under each of the settings below, and what the allocator recorded of runs of the study of memory
 (validation/memory).
 """
 
-import importlib.util
-import json
+import functools
 import os
 import pathlib
 import random
 import subprocess
 import sys
-import tempfile
-import traceback
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "validation"))
+from memory.processes import in_processes, on_stand_in  # noqa: E402
+
 MIB = 2**20
 # PYTORCH_CUDA_ALLOC_CONF, and MiB of the card.
 CASES = [
@@ -98,7 +98,7 @@ def do(operations, streams):
     return done, said
 
 
-def random_sequences(settings, card, asked):
+def random_sequences(settings, card, asked, *_):
     """(lines for the replay, what it has to answer)"""
     import torch
 
@@ -114,17 +114,15 @@ def random_sequences(settings, card, asked):
     return lines, expected
 
 
-def recorded(name):
+def recorded(settings, rank, folder):
     """Of rank 0 of a run of the study, as the allocator recorded it from its first allocation on."""
     import torch
 
-    from memory import measure, study
+    from memory import measure
 
-    settings = study.runs()[name]
     torch.cuda.memory._record_memory_history(context=None, stacks="python", max_entries=10**7)
     measured = torch.cuda.memory._record_memory_history
     torch.cuda.memory._record_memory_history = lambda *_, **__: None
-    rank = int(os.environ["RANK"])
     taken = []
     snapshot = torch.cuda.memory._snapshot
 
@@ -133,7 +131,7 @@ def recorded(name):
         return taken[-1]
 
     torch.cuda.memory._snapshot = kept
-    measure.measure(settings, rank, os.environ["FOLDER"])
+    measure.measure(settings, rank, folder)
     if not taken:
         kept()
     torch.cuda.memory._record_memory_history = measured
@@ -166,24 +164,6 @@ def operations_of(trace):
     return lines, expected
 
 
-def in_process(environment, work, *given):
-    """What `work` returns of `given`, in a process of its own: the allocator reads its settings once."""
-    with tempfile.TemporaryDirectory() as folder:
-        answer = pathlib.Path(folder, "answer.json")
-        process = os.fork()
-        if process == 0:
-            try:
-                os.environ.update(environment)
-                answer.write_text(json.dumps(work(*given)), encoding="utf-8")
-            except Exception:
-                traceback.print_exc()
-            finally:
-                sys.stderr.flush()
-                os._exit(0)
-        os.waitpid(process, 0)
-        return json.loads(answer.read_text(encoding="utf-8")) if answer.exists() else None
-
-
 def is_same(name, replay, lines, expected):
     ran = subprocess.run([replay], input="\n".join(lines), capture_output=True, text=True, check=False)
     answers = ran.stdout.splitlines()
@@ -212,57 +192,22 @@ def inside(replay, asked, runs):
     same = True
     for settings, card in asked["cases"]:
         conf = {"STAND_IN_MEMORY_MIB": str(card), "PYTORCH_CUDA_ALLOC_CONF": settings.strip("-")}
-        made = in_process(conf, random_sequences, settings, card, asked)
+        made = in_processes(1, functools.partial(random_sequences, settings, card, asked), conf)[0]
         same &= made is not None and is_same(f"{settings} on {card} MiB", replay, *made)
     for name in runs:
         for settings in ("", "expandable_segments:True"):
-            made = of_run(name, settings)
+            run = study.runs()[name]
+            conf = {"STAND_IN_MEMORY_MIB": str(run["card_mib"]), "PYTORCH_CUDA_ALLOC_CONF": settings}
+            made = in_processes(run["ranks"], functools.partial(recorded, run), conf)[0]
             same &= made is not None and is_same(f"{name} {settings}", replay, *made)
     return 0 if same else 1
 
 
-def of_run(name, settings):
-    """The recorded operations of rank 0; the other ranks run next to it."""
-    from memory import study
-
-    run = study.runs()[name]
-    with tempfile.TemporaryDirectory() as folder:
-        conf = {"STAND_IN_MEMORY_MIB": str(run["card_mib"]), "PYTORCH_CUDA_ALLOC_CONF": settings, "FOLDER": folder}
-        others = []
-        for rank in range(1, run["ranks"]):
-            process = os.fork()
-            if process == 0:
-                try:
-                    os.environ.update(conf, RANK=str(rank))
-                    recorded(name)
-                except Exception:
-                    traceback.print_exc()
-                finally:
-                    os._exit(0)
-            others.append(process)
-        made = in_process({**conf, "RANK": "0"}, recorded, name)
-        for process in others:
-            os.waitpid(process, 0)
-    return made
-
-
 def main():
-    if importlib.util.find_spec("torch") is None:
-        print(f"skipped: {sys.executable} has no torch")
-        return 77
-    sys.path.insert(0, str(ROOT / "validation"))
-    is_long = "--long" in sys.argv
+    asked = (LONG, RUNS_LONG) if "--long" in sys.argv else (SHORT, RUNS_SHORT)
     if "--inside" in sys.argv:
-        return inside(sys.argv[2], LONG if is_long else SHORT, RUNS_LONG if is_long else RUNS_SHORT)
-    asked = "import torch, sys; sys.exit(torch.version.cuda is None)"
-    if subprocess.run([sys.executable, "-c", asked], check=False).returncode != 0:
-        print("skipped: torch comes without CUDA")
-        return 77
-    environment = {**os.environ, "STAND_IN_ARITHMETIC": "0", "STAND_IN_GPUS": "2", "OMP_NUM_THREADS": "1"}
-    command = [sys.argv[1], sys.executable, __file__, *sys.argv[1:], "--inside"]
-    with tempfile.TemporaryDirectory() as folder:
-        environment["TORCHINDUCTOR_CACHE_DIR"] = f"{folder}/compiler"  # of PyTorch, else in the temporary folder
-        return subprocess.run(command, check=False, env=environment).returncode
+        return inside(sys.argv[1], *asked)
+    return on_stand_in([__file__, *sys.argv[1:], "--inside"], STAND_IN_ARITHMETIC="0", STAND_IN_GPUS="2")
 
 
 sys.exit(main())

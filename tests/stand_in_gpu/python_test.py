@@ -1,20 +1,17 @@
 """Python's torch on the stand-in GPU computes what it computes on the CPU: losses of three steps of the models of the study of memory
 (validation/memory), alone and over ranks, equal those of one process on the CPU.
 
-python_test.py WITH_STAND_IN_GPU; exit 77, with the reason, where this Python has no torch with CUDA.
+python_test.py; exit 77, with the reason, where this Python has no torch with CUDA.
 """
 
 import contextlib
-import importlib.util
-import json
-import os
 import pathlib
-import subprocess
 import sys
-import tempfile
-import traceback
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "validation"))
+from memory.processes import in_processes, on_stand_in  # noqa: E402
+
 TINY = {"layers": 4, "hidden": 64, "heads": 4, "ffn": 128, "vocabulary": 256, "sequence": 32, "micro": 4}
 PICTURES = {"layers": 2, "hidden": 64, "heads": 4, "ffn": 128, "image": 32, "patch": 8, "classes": 10, "micro": 4}
 USUAL = {
@@ -174,27 +171,6 @@ def rank_of_run(s, rank, folder):
     return train(s, model, "cuda", rank)
 
 
-def in_processes(count, work):
-    """What work(number, folder) returns, each in a process of its own: a process that trained cannot be forked."""
-    with tempfile.TemporaryDirectory() as folder:
-        processes = []
-        for number in range(count):
-            process = os.fork()
-            if process == 0:
-                try:
-                    pathlib.Path(folder, f"{number}.json").write_text(json.dumps(work(number, folder)), encoding="utf-8")
-                except Exception:
-                    traceback.print_exc()
-                finally:
-                    sys.stderr.flush()
-                    os._exit(0)
-            processes.append(process)
-        for process in processes:
-            os.waitpid(process, 0)
-        answers = [pathlib.Path(folder, f"{number}.json") for number in range(count)]
-        return [json.loads(each.read_text(encoding="utf-8")) if each.exists() else None for each in answers]
-
-
 def is_same(s):
     """Prints both sides' losses."""
     alone = {**s, "parallel": "one", "ranks": 1, "microbatches": 1}
@@ -217,22 +193,5 @@ def inside():
     return 0 if all([is_same({**s, "tied": s["kind"] == "gpt" and s["parallel"] != "pp"}) for s in settings]) else 1
 
 
-def main():
-    if importlib.util.find_spec("torch") is None:
-        print(f"skipped: {sys.executable} has no torch")
-        return 77
-    sys.path.insert(0, str(ROOT / "validation"))
-    if sys.argv[1:] == ["--inside"]:
-        return inside()
-    asked = "import torch, sys; sys.exit(torch.version.cuda is None)"
-    if subprocess.run([sys.executable, "-c", asked], check=False).returncode != 0:
-        print("skipped: torch comes without CUDA")
-        return 77
-    # FSDP 2 frees memory that other streams still read, and orders its next use by events.
-    environment = {**os.environ, "STAND_IN_OVERWRITE": "reused", "OMP_NUM_THREADS": "1"}
-    with tempfile.TemporaryDirectory() as folder:
-        environment["TORCHINDUCTOR_CACHE_DIR"] = folder  # of PyTorch, else in the temporary folder
-        return subprocess.run([sys.argv[1], sys.executable, __file__, "--inside"], check=False, env=environment).returncode
-
-
-sys.exit(main())
+# FSDP 2 frees memory that other streams still read, and orders its next use by events.
+sys.exit(inside() if "--inside" in sys.argv else on_stand_in([__file__, "--inside"], STAND_IN_OVERWRITE="reused"))

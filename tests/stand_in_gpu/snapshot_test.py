@@ -1,30 +1,25 @@
 """Memory snapshots in both directions: PyTorch's own tools read what `panpipe estimate --memory-snapshot` writes, and
 `panpipe import memory` reads what PyTorch's allocator on the stand-in GPU writes, with the allocator's own figures.
 
-snapshot_test.py WITH_STAND_IN_GPU PANPIPE; exit 77, with the reason, where this Python has no torch with CUDA.
+snapshot_test.py PANPIPE; exit 77, with the reason, where this Python has no torch with CUDA.
 """
 
 import contextlib
 import importlib.util
 import json
-import os
 import pathlib
 import pickle
-import subprocess
 import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "validation"))
+from answers import answer  # noqa: E402
+from memory.processes import on_stand_in  # noqa: E402
+
 EXAMPLE = ROOT / "scenarios/examples/gpt2-large-rtx3090x8.yaml"
 RUN = "precision-gpt-t-amp-bf16"  # of validation/memory
 SIGNS = {"alloc": 1, "free_completed": -1, "segment_alloc": 1, "segment_map": 1, "segment_free": -1, "segment_unmap": -1}
-
-
-def panpipe(program, *arguments):
-    ran = subprocess.run([program, *map(str, arguments)], capture_output=True, text=True, check=False)
-    if ran.returncode != 0:
-        raise AssertionError(f"panpipe {' '.join(map(str, arguments))}: {ran.stderr}")
-    return json.loads(ran.stdout)
 
 
 def equal(what, found, expected):
@@ -53,12 +48,12 @@ def written_is_read(program, folder, settings):
     from torch.cuda import _memory_viz as viz
 
     file = folder / "step.pickle"
-    answer = panpipe(program, "estimate", EXAMPLE, "--json", "--memory-snapshot", file, *settings)["metrics"]
+    figures = answer(program, "estimate", EXAMPLE, settings, "--memory-snapshot", file)["metrics"]
     with open(file, "rb") as stream:
         snapshot = pickle.load(stream)
     (trace,) = snapshot["device_traces"]
-    near("allocated", highest(trace, ("alloc", "free_completed")), answer["allocated_memory_bytes"])
-    near("reserved", highest(trace, [action for action in SIGNS if "segment" in action]), answer["reserved_memory_bytes"])
+    near("allocated", highest(trace, ("alloc", "free_completed")), figures["allocated_memory_bytes"])
+    near("reserved", highest(trace, [action for action in SIGNS if "segment" in action]), figures["reserved_memory_bytes"])
     for segment in snapshot["segments"]:
         equal("blocks of a segment", sum(block["size"] for block in segment["blocks"]), segment["total_size"])
         for block in segment["blocks"]:
@@ -107,13 +102,14 @@ def check_train(folder, history):
     (folder / "counted.json").write_text(json.dumps(train(folder, history)), encoding="utf-8")
 
 
-def measured_is_read(with_stand_in, program, folder, history):
-    environment = {**os.environ, "STAND_IN_ARITHMETIC": "0", "OMP_NUM_THREADS": "1", "STAND_IN_MEMORY_MIB": "16384"}
-    environment["TORCHINDUCTOR_CACHE_DIR"] = f"{folder}/compiler"  # of PyTorch, else in the temporary folder
-    command = [with_stand_in, sys.executable, __file__, "--train", str(folder), "history" if history else "moment"]
-    subprocess.run(command, check=True, env=environment)
+def measured_is_read(program, folder, history):
+    """77 where no torch has CUDA."""
+    command = [__file__, "--train", str(folder), "history" if history else "moment"]
+    code = on_stand_in(command, STAND_IN_ARITHMETIC="0", STAND_IN_MEMORY_MIB="16384")
+    if code:
+        return code
     counted = json.loads((folder / "counted.json").read_text(encoding="utf-8"))
-    found = panpipe(program, "import", "memory", folder / "snapshot.pickle", "--json")
+    found = answer(program, "import", "memory", (), folder / "snapshot.pickle")
     for ours, torchs in (
         ("allocated_bytes", "allocated_bytes.all.current"),
         ("requested_bytes", "requested_bytes.all.current"),
@@ -131,33 +127,29 @@ def measured_is_read(with_stand_in, program, folder, history):
     else:
         equal("parts", found["parts_of"], "moment")
         equal("without a history", set(parts), {"reserved", "unknown"})
-    told = panpipe(program, "import", "memory", folder / "summary.txt", "--json")
+    told = answer(program, "import", "memory", (), folder / "summary.txt")
     # A summary prints KiB or MiB, rounded down.
     for name in ("allocated", "reserved"):
         for when, torchs in (("", "current"), ("peak_", "peak")):
             exact = counted[f"{name}_bytes.all.{torchs}"]
             equal(f"{name} of the summary", 0 <= exact - told[f"{when}{name}_bytes"] < 2**20, True)
+    return 0
 
 
 def main():
     if importlib.util.find_spec("torch") is None:
         print(f"skipped: {sys.executable} has no torch")
         return 77
-    sys.path.insert(0, str(ROOT / "validation"))
     if "--train" in sys.argv:
         check_train(pathlib.Path(sys.argv[2]), sys.argv[3] == "history")
         return 0
-    with_stand_in, program = sys.argv[1:3]
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        for settings in ([], ["--set", "framework={name: eager, allocator: expandable-segments}"]):
-            written_is_read(program, folder, settings)
-        asked = "import torch, sys; sys.exit(torch.version.cuda is None)"
-        if subprocess.run([sys.executable, "-c", asked], check=False).returncode != 0:
-            print("skipped: torch comes without CUDA; its tools read what was written")
-            return 77
+        for settings in ([], ["framework={name: eager, allocator: expandable-segments}"]):
+            written_is_read(sys.argv[1], folder, settings)
         for history in (True, False):
-            measured_is_read(with_stand_in, program, folder, history)
+            if code := measured_is_read(sys.argv[1], folder, history):
+                return code
     print("written snapshots are read by PyTorch, and PyTorch's by Panpipe")
     return 0
 

@@ -4,12 +4,10 @@ import csv
 import json
 import os
 import pathlib
-import signal
-import tempfile
-import time
 import traceback
 
 from . import scenario
+from .processes import in_processes
 
 HERE = pathlib.Path(__file__).parent
 COLUMNS = [
@@ -17,7 +15,6 @@ COLUMNS = [
     *(f"{what}_{step}" for step in (1, 2, 3) for what in ("forward", "backward", "optimizer", "kept", "reserved")),
     *("parts", "scenario"),
 ]
-LONGEST = 600  # seconds of a run
 # Of every kind some, small ones: runs that are made again to see that they give the committed rows.
 CHECKED = (
     *("precision-gpt-t-fp32", "precision-gpt-t-amp-bf16", "precision-gpt-t-bf16", "precision-bert-b-amp-bf16"),
@@ -49,56 +46,22 @@ def runs():
     }
 
 
-def child(settings, rank, folder):
-    os.environ.update(STAND_IN_MEMORY_MIB=str(settings["card_mib"]), RANK=str(rank), **settings.get("environment", {}))
-    os.environ["TORCHINDUCTOR_CACHE_DIR"] = f"{folder}/compiler"  # of PyTorch, else in the temporary folder
-    errors = open(f"{folder}/{rank}.txt", "w", encoding="utf-8")
-    os.dup2(errors.fileno(), 1)
-    os.dup2(errors.fileno(), 2)
+def measured(settings, rank, folder):
+    from . import measure
+
     try:
-        from . import measure
-
-        row = measure.measure(settings, rank, folder)
+        return measure.measure(settings, rank, folder)
     except Exception:
-        row = {"rank": rank, "outcome": "failed: " + traceback.format_exc().strip().splitlines()[-1][:200]}
-        traceback.print_exc(file=errors)
-    (pathlib.Path(folder) / f"{rank}.json").write_text(json.dumps(row), encoding="utf-8")
-    errors.flush()
-    os._exit(0)
-
-
-def wait_for(processes):
-    until = time.monotonic() + LONGEST
-    left = set(processes)
-    while left and time.monotonic() < until:
-        for process in list(left):
-            if os.waitpid(process, os.WNOHANG)[0]:
-                left.remove(process)
-        time.sleep(0.02)
-    for process in left:
-        os.kill(process, signal.SIGKILL)
-        os.waitpid(process, 0)
+        traceback.print_exc()
+        return {"rank": rank, "outcome": "failed: " + traceback.format_exc().strip().splitlines()[-1][:200]}
 
 
 def run_one(settings):
     """Rows of all ranks."""
-    with tempfile.TemporaryDirectory() as folder:
-        processes = []
-        for rank in range(settings["ranks"]):
-            process = os.fork()
-            if process == 0:
-                child(settings, rank, folder)
-            processes.append(process)
-        wait_for(processes)
-        rows = []
-        for rank in range(settings["ranks"]):
-            made = pathlib.Path(folder) / f"{rank}.json"
-            text = pathlib.Path(folder) / f"{rank}.txt"
-            if os.environ.get("MEMORY_STUDY_ERRORS") and text.exists():
-                print(text.read_text(encoding="utf-8"))
-            ended = made.exists()
-            rows.append(json.loads(made.read_text()) if ended else {"rank": rank, "outcome": "ended without an answer"})
-        return rows
+    card = {"STAND_IN_MEMORY_MIB": str(settings["card_mib"]), **settings.get("environment", {})}
+    quiet = "MEMORY_STUDY_ERRORS" not in os.environ
+    rows = in_processes(settings["ranks"], lambda rank, folder: measured(settings, rank, folder), card, quiet)
+    return [row or {"rank": rank, "outcome": "ended without an answer"} for rank, row in enumerate(rows)]
 
 
 def read(path):
