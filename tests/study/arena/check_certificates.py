@@ -40,27 +40,8 @@ RATIO = "8:9.6:7"  # no sum of these is exact in binary
 
 def certificate(program, order, file):
     order, _, more = order.partition(" at ")
-    subprocess.run(
-        [
-            program,
-            "arena",
-            order,
-            "--alone",
-            "--clusters",
-            "none",
-            "--cost-ratios",
-            RATIO + more,
-            "--certificate",
-            file,
-            "--by",
-            "a test",
-            "--reference",
-            "none",
-        ],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
+    options = f"--alone --clusters none --cost-ratios {RATIO}{more} --certificate {file} --reference none".split()
+    subprocess.run([program, "arena", order, *options, "--by", "a test"], check=True, capture_output=True, text=True)
     return json.loads(file.read_text())
 
 

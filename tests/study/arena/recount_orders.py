@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""Counts the shipped orders again without anything of Panpipe's: the step, the bubble, what ranks hold, the bound, the costs.
+"""Counts the shipped orders again without anything of Panpipe's: step and what ranks hold by tools/check-certificate, the bubble, the
+bound and the costs here.
 
 `recount_orders.py PROGRAM SCENARIOS` compares with the document of `PROGRAM arena --json`."""
 
 import fractions
-import heapq
 import json
 import pathlib
-import re
 import subprocess
 import sys
+import tempfile
 
+CHECK = pathlib.Path(__file__).resolve().parents[3] / "tools/check-certificate"
 RANKS, MICROBATCHES, WAYS = 4, 8, 4
 ORDERS = {"wave-p4-m8-32k.csv": ("32k", "1", "1.571", "0.619", 4), "wave-p4-m8-8k.csv": ("8k", "1", "1.2", "0.867", 3)}
 
@@ -22,54 +23,6 @@ def costs_of_llama(sequence):
     products = 2 * (2 * hidden * hidden + 2 * hidden * key_value + 3 * hidden * mlp)
     attention = 2 * 2 * hidden * sequence / 2
     return [round((products + 2.5 * attention) / (products + attention), 3), round(products / (products + attention), 3)]
-
-
-def read_rows(path):
-    lines = [line for line in path.read_text().splitlines() if line and not line.startswith("#")]
-    return [[re.fullmatch(r"(\d+)([FIW])(\d+)", cell).groups() for cell in line.split(",")] for line in lines]
-
-
-def inputs(stage, kind, microbatch, last):
-    if kind == "F":
-        return [(stage - 1, "F", microbatch)] if stage > 0 else []
-    if kind == "W":
-        return [(stage, "I", microbatch)]
-    return [(stage, "F", microbatch)] + ([(stage + 1, "I", microbatch)] if stage < last else [])
-
-
-def play(rows, cost):
-    """Events in the order of their times: a rank that is free starts the next pass of its row once its inputs have ended."""
-    todo = [[(int(stage), kind, int(microbatch)) for stage, kind, microbatch in row] for row in rows]
-    last = max(stage for row in todo for stage, _, _ in row)
-    done, running, events, now, spans = set(), set(), [], fractions.Fraction(0), [[] for _ in rows]
-    while True:
-        for rank, row in enumerate(todo):
-            if row and rank not in running and all(before in done for before in inputs(*row[0], last)):
-                heapq.heappush(events, (now + cost[row[0][1]], rank, row[0]))
-                spans[rank].append((now, row[0]))
-                running.add(rank)
-                row.pop(0)
-        if not events:
-            break
-        now, rank, ended = heapq.heappop(events)
-        running.remove(rank)
-        assert ended not in done, f"{ended} twice"
-        done.add(ended)
-    assert not any(todo), "the order cannot finish"
-    assert len(done) == 3 * (last + 1) * MICROBATCHES
-    return now, spans
-
-
-def most_alive(spans, cost):
-    """An activation is alive from the start of F to the end of W; what ends is gone before what starts at that time."""
-    changes = [
-        (start + (cost["W"] if kind == "W" else 0), -1 if kind == "W" else 1) for start, (_, kind, _) in spans if kind != "I"
-    ]
-    level = most = 0
-    for _, change in sorted(changes):
-        level += change
-        most = max(most, level)
-    return most
 
 
 def bound(rank, cost, room):
@@ -89,18 +42,21 @@ def main():
         assert costs_of_llama(sequence) == [float(ORDERS[name][2]), float(ORDERS[name][3])], costs_of_llama(sequence)
     for name, (ratio, forward, gradient, weight, held) in ORDERS.items():
         cost = {kind: fractions.Fraction(text) / WAYS for kind, text in zip("FIW", (forward, gradient, weight))}
-        path = scenarios / "schedules" / name
-        step, spans = play(read_rows(path), cost)
-        alive = [fractions.Fraction(most_alive(row, cost), WAYS) for row in spans]
+        words = f"arena {scenarios}/schedules/{name} --alone --cost-ratios {ratio} --clusters none".split()
+        with tempfile.NamedTemporaryFile() as file:
+            subprocess.run(
+                [program, *words, "--by", "a test", "--reference", "none", "--certificate", file.name],
+                check=True,
+                stdout=subprocess.DEVNULL,
+            )
+            subprocess.run([CHECK, file.name], check=True)  # the step and what ranks hold
+        answer = subprocess.run([program, *words, "--json"], capture_output=True, text=True, check=True).stdout
+        said = json.loads(answer)["rounds"][0]["schedules"][0]
         least = max(bound(rank, cost, held * WAYS) for rank in range(RANKS))
-        words = [program, "arena", str(path), "--alone", "--cost-ratios", ratio, "--clusters", "none", "--json"]
-        said = json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout)["rounds"][0]["schedules"][0]
-        work = MICROBATCHES * WAYS * sum(cost.values())
-        ours = {"makespan": step, "bubble": 1 - work / step, "held": max(alive), "bound": least}
+        ours = {"bubble": 1 - MICROBATCHES * WAYS * sum(cost.values()) / said["makespan"], "held": held, "bound": least}
         for key, value in ours.items():
             assert abs(said[key] - float(value)) < 1e-9, f"{name}: {key} is {float(value)}, the arena says {said[key]}"
-        print(f"{name}: " + ", ".join(f"{key} {float(value):.6f}" for key, value in ours.items()))
-        assert ours["held"] == held
+        print(f"{name}: step {said['makespan']:.6f}, " + ", ".join(f"{key} {float(value):.6f}" for key, value in ours.items()))
     return 0
 
 
