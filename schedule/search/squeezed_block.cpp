@@ -6,35 +6,26 @@
 #include "schedule/search/rows.hpp"
 
 namespace panpipe::search {
-namespace {
 
-// Passes of a rank in the order a microbatch goes through them; then the weight gradients of both chunks together.
-enum Line { F0, F1, I1, I0, W, kLines };
-
-// Slots of one rank: for each line, the slot of each of its passes, ascending.
-struct Grid {
-  std::vector<int> slots[kLines];
-  int last() const {
-    int slot = 0;
-    for (int line = F0; line <= I0; ++line) slot = std::max(slot, slots[line].back());
-    return slot;
-  }
-};
-
-// The line in each slot of a grid, or -1.
-std::vector<std::int8_t> laid_out(const Grid& grid) {
-  int last = grid.last();
-  if (!grid.slots[W].empty()) last = std::max(last, grid.slots[W].back());
-  std::vector<std::int8_t> cells(size(last + 1), -1);
+std::vector<std::int8_t> laid_out(const Grid& grid, bool whole) {
+  int end = 0;
+  for (const auto& slots : grid.slots)
+    for (const int slot : slots) end = std::max(end, slot + (whole ? 2 : 1));
+  std::vector<std::int8_t> cells(size(end), -1);
   for (int line = F0; line < kLines; ++line)
-    for (const int slot : grid.slots[line]) cells[size(slot)] = static_cast<std::int8_t>(line);
+    for (const int slot : grid.slots[line]) {
+      cells[size(slot)] = static_cast<std::int8_t>(line);
+      if (whole && line >= I1) cells[size(slot + 1)] = kTail;
+    }
   return cells;
 }
+
+namespace {
 
 // Gives every pending weight gradient the next free slot; what is left follows at the end.
 void place_weights(Grid& grid) {
   grid.slots[W].clear();
-  const std::vector<std::int8_t> cells = laid_out(grid);
+  const std::vector<std::int8_t> cells = laid_out(grid, false);
   int pending = 0, slot = 0;
   for (; slot < static_cast<int>(cells.size()); ++slot) {
     const int line = cells[size(slot)];
@@ -46,29 +37,34 @@ void place_weights(Grid& grid) {
   for (; pending > 0; --pending) grid.slots[W].push_back(slot++);
 }
 
-// Without weight gradients in the grid they are thought of in the free slots.
-int peak_of(const Grid& grid) {
-  const bool placed = !grid.slots[W].empty();
-  int held = 0, peak = 0, pending = 0;
-  for (const int line : laid_out(grid)) {
+// Activations held in each slot. Without weight gradients in the grid those of split backwards are thought of in the free slots.
+std::vector<int> levels_of(const Grid& grid, bool whole) {
+  const bool thought = !whole && grid.slots[W].empty();
+  int held = 0, pending = 0;
+  std::vector<int> levels;
+  for (const int line : laid_out(grid, whole)) {
     if (line == F0 || line == F1) ++held;
     if (line == I1 || line == I0) ++pending;
-    if (line == W) --held;
-    if (line < 0 && !placed && pending > 0) {
+    if (line == W || line == kTail) --held;
+    if (line < 0 && thought && pending > 0) {
       --held;
       --pending;
     }
-    peak = std::max(peak, held);
+    levels.push_back(held);
   }
-  return peak;
+  return levels;
 }
 
-using Grids = std::vector<Grid>;
+int peak_of(const std::vector<int>& levels) { return std::max(0, *std::max_element(levels.begin(), levels.end())); }
 
 class Squeeze {
  public:
-  Squeeze(Grids& grids, bool with_weights) : grids_(grids), with_weights_(with_weights), occupied_(grids.size()) {
-    for (const Grid& grid : grids) limit_ = std::max(limit_, peak_of(grid));
+  Squeeze(Grids& grids, Backwards backwards) : grids_(grids), backwards_(backwards) {
+    for (const Grid& grid : grids) {
+      levels_.push_back(levels_of(grid, whole()));
+      limit_ = std::max(limit_, peak_of(levels_.back()));
+      cells_.push_back(laid_out(grid, whole()));
+    }
   }
 
   void run() {
@@ -82,33 +78,50 @@ class Squeeze {
     enum { Filling, Steady, Draining } phase = Filling;
     for (const auto& [slot, r, line, k] : passes) {
       if (phase == Filling && r == 0 && line == I0) phase = Steady;
-      if (phase == Draining || (phase == Filling && with_weights_)) pull(slot, r, line, k);
+      if (whole() || phase == Draining || (phase == Filling && backwards_ == Backwards::SplitAndPlaced)) pull(slot, r, line, k);
       if (phase == Steady && line == F0 && k == last_microbatch) phase = Draining;
-      occupy(r, grids_[size(r)].slots[line][size(k)]);
     }
   }
 
  private:
-  // Moves a pass to the first free slot after its inputs that keeps the memory.
+  bool whole() const { return backwards_ == Backwards::Whole; }
+  int length(int line) const { return whole() && line >= I1 ? 2 : 1; }
+
+  // Moves a pass to the first free slots behind its inputs that keep the memory.
   void pull(int slot, int r, int line, int k) {
     int& at = grids_[size(r)].slots[line][size(k)];
-    for (int earlier = earliest(r, line, k); earlier < slot; ++earlier) {
-      if (is_occupied(r, earlier)) continue;
-      at = earlier;
-      if (peak_of(grids_[size(r)]) <= limit_) return;
+    std::vector<int>& levels = levels_[size(r)];
+    int earlier = earliest(r, line, k);
+    const bool thought = backwards_ == Backwards::Split, forward = line == F0 || line == F1;
+    if (!thought && forward) {
+      const int behind_inputs = earlier;
+      for (earlier = slot; earlier > behind_inputs && levels[size(earlier - 1)] < limit_;) --earlier;
     }
-    at = slot;
+    for (; earlier < slot; ++earlier) {
+      if (!is_free(r, earlier, length(line))) continue;
+      at = earlier;
+      if (!thought || peak_of(levels_of(grids_[size(r)], false)) <= limit_) break;
+      at = slot;
+    }
+    if (at == slot) return;
+    const int freed = length(line) - 1;  // in its last slot
+    if (forward || line == W || whole())
+      for (int s = at + freed; s < slot + freed; ++s) levels[size(s)] += forward ? 1 : -1;
+    fill(r, slot, length(line), -1);
+    fill(r, at, length(line), line);
   }
 
   int earliest(int r, int line, int k) const {
-    const auto slot_of = [&](int rank, int of) { return grids_[size(rank)].slots[of][size(k)]; };
-    int after = -1;
+    int after = 0;
+    const auto behind = [&](int rank, int of, int number) {
+      after = std::max(after, grids_[size(rank)].slots[of][size(number)] + length(of));
+    };
     const int neighbour = line == F0 || line == I1 ? r - 1 : r + 1;
-    if (line != W && neighbour >= 0 && neighbour < static_cast<int>(grids_.size())) after = slot_of(neighbour, line);
-    if (line == F1 || line == I1 || line == I0) after = std::max(after, slot_of(r, line - 1));
-    if (line == W) after = std::max(after, gradient(r, k));
-    if (k > 0) after = std::max(after, grids_[size(r)].slots[line][size(k - 1)]);
-    return after + 1;
+    if (line != W && neighbour >= 0 && neighbour < static_cast<int>(grids_.size())) behind(neighbour, line, k);
+    if (line == F1 || line == I1 || line == I0) behind(r, line - 1, k);
+    if (line == W) after = std::max(after, gradient(r, k) + 1);
+    if (k > 0) behind(r, line, k - 1);
+    return after;
   }
 
   // Slot of the k-th input gradient of a rank, whichever its chunk.
@@ -119,17 +132,19 @@ class Squeeze {
     return all[size(k)];
   }
 
-  void occupy(int r, int slot) {
-    auto& taken = occupied_[size(r)];
-    if (taken.size() <= size(slot)) taken.resize(size(slot) + 1);
-    taken[size(slot)] = true;
+  bool is_free(int r, int slot, int length) const {
+    const auto first = cells_[size(r)].begin() + slot;
+    return std::all_of(first, first + length, [](int line) { return line < 0; });
   }
-  bool is_occupied(int r, int slot) const { return size(slot) < occupied_[size(r)].size() && occupied_[size(r)][size(slot)]; }
+  void fill(int r, int slot, int length, int line) {
+    std::fill_n(cells_[size(r)].begin() + slot, length, static_cast<std::int8_t>(line));
+  }
 
   Grids& grids_;
-  bool with_weights_;
+  Backwards backwards_;
   int limit_ = 0;
-  std::vector<std::vector<bool>> occupied_;
+  std::vector<std::vector<int>> levels_;         // per rank and slot; not kept where weight gradients are thought of
+  std::vector<std::vector<std::int8_t>> cells_;  // per rank: what is in each slot
 };
 
 // Rows in the order of slots. A pending weight gradient of the second chunk goes before one of the first.
@@ -138,7 +153,7 @@ Rows rows_of_grids(const Grids& grids) {
   for (const Grid& grid : grids) {
     auto& row = rows.emplace_back();
     int next[kLines] = {}, pending[2] = {}, done[2] = {};
-    for (const int line : laid_out(grid)) {
+    for (const int line : laid_out(grid, false)) {
       if (line < 0) continue;
       const int chunk = line == W ? (pending[1] > 0 ? 1 : 0) : (line == F1 || line == I1 ? 1 : 0);
       if (line == W) {
@@ -173,6 +188,8 @@ Grids run_once(const OrderProblem& unit, const Grids& grids) {
 
 }  // namespace
 
+void squeeze(Grids& grids, Backwards backwards) { Squeeze(grids, backwards).run(); }
+
 Rows squeezed_building_block(const OrderProblem& problem, Pattern pattern) {
   OrderProblem unit = problem;
   unit.F = unit.I = unit.W = 1;
@@ -189,7 +206,7 @@ Rows squeezed_building_block(const OrderProblem& problem, Pattern pattern) {
   for (const bool with_weights : {true, false}) {
     if (with_weights)
       for (Grid& grid : grids) place_weights(grid);
-    Squeeze(grids, with_weights).run();
+    squeeze(grids, with_weights ? Backwards::SplitAndPlaced : Backwards::Split);
     if (!with_weights)
       for (Grid& grid : grids) place_weights(grid);
     grids = run_once(unit, grids);
