@@ -60,7 +60,10 @@ class RowChecker {
       for (const Action& action : row) {
         if (action.group_size != 0) ++position_;
         action_ = &action;
-        if (!in_range() || is_repeated()) continue;
+        if (std::string fault = place_fault(); !fault.empty()) {
+          report(std::move(fault));
+          continue;
+        }
         check_order();
         if (action.group != GroupKind::None) check_group_member(row);
         note();
@@ -94,42 +97,26 @@ class RowChecker {
     return cell >= 0 && cell < position_;  // members of one group run together: none waits for another
   }
 
-  bool in_range() {
+  // Of numbers out of range, or of an action that stood before.
+  std::string place_fault() {
     const Action& a = *action_;
-    if (a.kind == ActionKind::Opt || a.kind == ActionKind::Sync) return true;
-    if (a.stage < 0 || a.stage >= schedule_.stages) {
-      report(fmt::format("stage {} does not exist: there are {}, numbered from 0", a.stage, schedule_.stages));
-      return false;
-    }
-    if (const int home = schedule_.stage_to_rank[a.stage]; home != rank_) {
-      report(fmt::format("stage {} lives on rank {}", a.stage, home));
-      return false;
-    }
-    if (!is_on_microbatch(a.kind)) return true;
-    if (a.is_vocabulary() && a.stage != rank_) {
-      report(fmt::format("is named after the first stage of its rank: {}", text_at(a.kind, rank_, a.microbatch, a.split)));
-      return false;
-    }
-    if (a.microbatch < 0 || a.microbatch >= products_.microbatches()) {
-      report(fmt::format("microbatch {} does not exist: there are {}, numbered from 0", a.microbatch, products_.microbatches()));
-      return false;
-    }
-    if (schedule_.splits > 1 ? a.split < 0 || a.split >= schedule_.splits : a.split >= 0) {
-      report(schedule_.splits > 1 ? fmt::format("must name one of the {} sequence splits, numbered from 0", schedule_.splits)
-                                  : std::string("names a sequence split, but the schedule has none"));
-      return false;
-    }
-    return true;
-  }
-
-  bool is_repeated() {
-    if (!is_on_microbatch(action_->kind)) return false;
-    Table& table = cell_[at(action_->kind)];
+    if (a.kind == ActionKind::Opt || a.kind == ActionKind::Sync) return "";
+    if (a.stage < 0 || a.stage >= schedule_.stages)
+      return fmt::format("stage {} does not exist: there are {}, numbered from 0", a.stage, schedule_.stages);
+    if (const int home = schedule_.stage_to_rank[a.stage]; home != rank_)
+      return fmt::format("stage {} lives on rank {}", a.stage, home);
+    if (!is_on_microbatch(a.kind)) return "";
+    if (a.is_vocabulary() && a.stage != rank_)
+      return fmt::format("is named after the first stage of its rank: {}", text_at(a.kind, rank_, a.microbatch, a.split));
+    if (a.microbatch < 0 || a.microbatch >= products_.microbatches())
+      return fmt::format("microbatch {} does not exist: there are {}, numbered from 0", a.microbatch, products_.microbatches());
+    if (schedule_.splits > 1 && (a.split < 0 || a.split >= schedule_.splits))
+      return fmt::format("must name one of the {} sequence splits, numbered from 0", schedule_.splits);
+    if (schedule_.splits <= 1 && a.split >= 0) return "names a sequence split, but the schedule has none";
+    Table& table = cell_[at(a.kind)];
     if (table.empty()) table.assign(products_.places(), -1);
-    const int cell = cell_of(action_->kind);
-    if (cell < 0 || parks_again(cell)) return false;
-    report(fmt::format("occurs twice; the first is in cell {}", cell));
-    return true;
+    const int cell = cell_of(a.kind);
+    return cell < 0 || parks_again(cell) ? "" : fmt::format("occurs twice; the first is in cell {}", cell);
   }
 
   // Tensors that were parked before I may be parked again after it, until W.

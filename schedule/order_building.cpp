@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <charconv>
 #include <limits>
-#include <numeric>
 
 #include "base/error.hpp"
 
@@ -17,33 +16,18 @@ Schedule linear_schedule(std::string name, int ranks, int microbatches) {
 }
 
 Schedule looped_schedule(std::string name, int ranks, int microbatches, int stages_per_rank) {
-  Schedule schedule;
-  schedule.name = std::move(name);
-  schedule.ranks = ranks;
-  schedule.microbatches = microbatches;
-  schedule.stages = ranks * stages_per_rank;
-  for (int stage = 0; stage < schedule.stages; ++stage) schedule.stage_to_rank.push_back(stage % ranks);
-  schedule.chains.emplace_back(schedule.stages);
-  std::iota(schedule.chains[0].begin(), schedule.chains[0].end(), 0);
-  schedule.order.resize(ranks);
-  for (Row& row : schedule.order)
-    row.reserve(3 * static_cast<std::size_t>(stages_per_rank) * static_cast<std::size_t>(microbatches));
-  return schedule;
+  return chained_schedule(std::move(name), ranks, microbatches, 1, ranks * stages_per_rank,
+                          [&](int stage) { return stage % ranks; });
 }
 
 Schedule v_schedule(std::string name, int ranks, int microbatches, int stages_per_rank) {
-  Schedule schedule = looped_schedule(std::move(name), ranks, microbatches, stages_per_rank);
-  for (int stage = 0; stage < schedule.stages; ++stage)
-    if (stage / ranks % 2 == 1) schedule.stage_to_rank[stage] = ranks - 1 - stage % ranks;
-  return schedule;
+  return chained_schedule(std::move(name), ranks, microbatches, 1, ranks * stages_per_rank,
+                          [&](int stage) { return stage / ranks % 2 == 0 ? stage % ranks : ranks - 1 - stage % ranks; });
 }
 
 Schedule bidirectional_schedule(std::string name, int ranks, int microbatches) {
-  Schedule schedule = v_schedule(std::move(name), ranks, microbatches);
-  const auto half = schedule.chains[0].begin() + ranks;
-  schedule.chains.emplace_back(half, schedule.chains[0].end());
-  schedule.chains[0].resize(ranks);
-  return schedule;
+  return chained_schedule(std::move(name), ranks, microbatches, 2, ranks,
+                          [&](int stage) { return stage < ranks ? stage : 2 * ranks - 1 - stage; });
 }
 
 void add_group(Row& row, GroupKind kind, std::initializer_list<Action> members) {
@@ -63,16 +47,9 @@ Action RowBuilder::I(int chunk) {
   return action;
 }
 
-Action RowBuilder::W() {
-  PANPIPE_CHECK(!waiting_.empty(), "a family asks for a weight gradient before its input gradient");
-  const Action oldest = waiting_.front();
-  waiting_.pop_front();
-  return oldest;
-}
-
 Action RowBuilder::W(int chunk) {
-  const int stage = stages_[chunk];
-  const auto found = std::find_if(waiting_.begin(), waiting_.end(), [&](const Action& w) { return w.stage == stage; });
+  const auto found =
+      std::find_if(waiting_.begin(), waiting_.end(), [&](const Action& w) { return chunk < 0 || w.stage == stages_[chunk]; });
   PANPIPE_CHECK(found != waiting_.end(), "a family asks for a weight gradient before its input gradient");
   const Action oldest = *found;
   waiting_.erase(found);

@@ -29,13 +29,19 @@ Schedule bidirectional_schedule(std::string name, int ranks, int microbatches);
 // Chains of equal length, one behind the other; stage s on rank_of(s).
 template <class RankOf>
 Schedule chained_schedule(std::string name, int ranks, int microbatches, int chains, int length, RankOf rank_of) {
-  Schedule schedule = looped_schedule(std::move(name), ranks, microbatches, 0);
+  Schedule schedule;
+  schedule.name = std::move(name);
+  schedule.ranks = ranks;
+  schedule.microbatches = microbatches;
   schedule.stages = chains * length;
-  schedule.chains.assign(static_cast<std::size_t>(chains), {});
+  schedule.chains.resize(static_cast<std::size_t>(chains));
+  schedule.order.resize(static_cast<std::size_t>(ranks));
   for (int stage = 0; stage < schedule.stages; ++stage) {
     schedule.chains[static_cast<std::size_t>(stage / length)].push_back(stage);
     schedule.stage_to_rank.push_back(rank_of(stage));
   }
+  const std::size_t passes = static_cast<std::size_t>(schedule.stages) * static_cast<std::size_t>(microbatches / chains);
+  for (Row& row : schedule.order) row.reserve(3 * passes / schedule.order.size());  // F, I, W
   return schedule;
 }
 
@@ -83,8 +89,7 @@ class RowBuilder {
   Action F(int chunk) { return next(ActionKind::F, chunk, forwards_); }
   Action B(int chunk) { return next(ActionKind::B, chunk, backwards_); }
   Action I(int chunk);
-  Action W();           // for the input gradient that has waited longest
-  Action W(int chunk);  // the same within one chunk
+  Action W(int chunk = -1);  // for the input gradient that has waited longest; -1: of any chunk
   bool has_weights() const { return !waiting_.empty(); }
   int forwards(int chunk) const { return forwards_[chunk]; }
 

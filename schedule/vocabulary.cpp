@@ -46,35 +46,25 @@ void run_forwards_ahead(Row& row, int by) {
   row = std::move(moved);
 }
 
-// When the passes of the first and the last stage run, by microbatch.
+// When the passes of the first and the last stage run, by microbatch: start, end.
 struct EndTimes {
-  std::vector<double> first_forward, first_backward_end, last_forward_end, last_backward;
+  std::vector<std::pair<double, double>> first_forward, first_backward, last_forward, last_backward;
+
+  EndTimes(const Schedule& schedule, const ScheduleEvaluation& evaluation) {
+    using Of = VocabularyEnd::Of;
+    const auto times = [&](ActionKind kind, Of of) { return VocabularyEnd{kind, of}.times(schedule, evaluation); };
+    first_forward = times(ActionKind::F, Of::First);
+    first_backward = times(ActionKind::B, Of::First);
+    last_forward = times(ActionKind::F, Of::Last);
+    last_backward = times(ActionKind::B, Of::Last);
+  }
 };
 
-EndTimes end_times(const Schedule& schedule, const ScheduleEvaluation& evaluation) {
-  const auto microbatches = static_cast<std::size_t>(schedule.microbatches);
-  const int first = schedule.chains.front().front(), last = schedule.chains.front().back();
-  EndTimes ends;
-  for (std::vector<double>* times : {&ends.first_forward, &ends.first_backward_end, &ends.last_forward_end, &ends.last_backward})
-    times->assign(microbatches, 0);
-  for (std::size_t rank = 0; rank < schedule.order.size(); ++rank)
-    for (std::size_t i = 0; i < schedule.order[rank].size(); ++i) {
-      const Action& action = schedule.order[rank][i];
-      const auto [start, end] = evaluation.times[rank][i];
-      const auto m = static_cast<std::size_t>(std::max(action.microbatch, 0));
-      const bool forward = action.kind == ActionKind::F, backward = starts_backward(action.kind);
-      if (forward && action.stage == first) ends.first_forward[m] = start;
-      if (forward && action.stage == last) ends.last_forward_end[m] = end;
-      if (backward && action.stage == first) ends.first_backward_end[m] = end;
-      if (backward && action.stage == last) ends.last_backward[m] = start;
-    }
-  return ends;
-}
-
-std::vector<std::size_t> in_order_of(const std::vector<double>& times) {
+std::vector<std::size_t> in_order_of(const std::vector<std::pair<double, double>>& times,
+                                     double std::pair<double, double>::*which) {
   std::vector<std::size_t> order(times.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return times[a] < times[b]; });
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return times[a].*which < times[b].*which; });
   return order;
 }
 
@@ -86,20 +76,23 @@ std::vector<PlacedShare> share_places(const EndTimes& ends, int rank, double end
   std::vector<PlacedShare> placed;
   const std::size_t count = ends.first_forward.size();
   const auto between = [&](std::size_t m, int part) {
-    return ends.last_forward_end[m] + (ends.last_backward[m] - ends.last_forward_end[m]) * part / (barriers + 1);
+    const double from = ends.last_forward[m].second;
+    return from + (ends.last_backward[m].first - from) * part / (barriers + 1);
   };
   const auto add = [&](ActionKind kind, std::size_t m, double at) {
     placed.push_back({at, pass(kind, rank, static_cast<int>(m))});
   };
   // Searched orders need not run microbatches by their number.
-  const std::vector<std::size_t> forwards = in_order_of(ends.first_forward), backwards = in_order_of(ends.first_backward_end),
-                                 shares = in_order_of(ends.last_forward_end);
+  using Times = std::pair<double, double>;
+  const std::vector<std::size_t> forwards = in_order_of(ends.first_forward, &Times::first),
+                                 backwards = in_order_of(ends.first_backward, &Times::second),
+                                 shares = in_order_of(ends.last_forward, &Times::second);
   for (std::size_t k = 0; k < count; ++k) {
-    add(ActionKind::E, forwards[k], k < kLead ? -1 : ends.first_forward[forwards[k - kLead]]);
+    add(ActionKind::E, forwards[k], k < kLead ? -1 : ends.first_forward[forwards[k - kLead]].first);
     const std::size_t m = shares[k];
     add(ActionKind::S, m, between(m, barriers - 1));
     add(ActionKind::T, m, barriers == 2 ? between(m, 2) : k + 1 < count ? between(shares[k + 1], 0) : end);
-    add(ActionKind::G, backwards[k], k + kLead < count ? ends.first_backward_end[backwards[k + kLead]] : end);
+    add(ActionKind::G, backwards[k], k + kLead < count ? ends.first_backward[backwards[k + kLead]].second : end);
   }
   std::sort(placed.begin(), placed.end(), share_is_before);
   return placed;
@@ -154,7 +147,7 @@ Schedule with_vocabulary_passes(Schedule base, std::string_view family, const Sc
   if (lies_in_loop(base))
     for (Row& row : base.order) run_forwards_ahead(row, barriers);
   const ScheduleEvaluation evaluation = evaluate(base, {});
-  const EndTimes ends = end_times(base, evaluation);
+  const EndTimes ends(base, evaluation);
   for (int rank = 0; rank < base.ranks; ++rank)
     insert_shares(base.order[static_cast<std::size_t>(rank)], evaluation.times[static_cast<std::size_t>(rank)],
                   share_places(ends, rank, evaluation.makespan, barriers));

@@ -56,6 +56,8 @@ struct VocabularyEnd {
 
   int stage(const Schedule& schedule) const;  // -1: every rank's share
   bool is(const Schedule& schedule, const Action& action) const;
+  // By microbatch: start of the first of these passes, end of the last one.
+  std::vector<std::pair<double, double>> times(const Schedule& schedule, const ScheduleEvaluation& evaluation) const;
   bool is_on(const Schedule& schedule, int rank) const {
     return of == Of::Share || schedule.stage_to_rank[stage(schedule)] == rank;
   }

@@ -22,17 +22,6 @@ constexpr ExchangeRow kExchanges[kVocabularyExchanges] = {
     {{ActionKind::E, Of::Share}, {ActionKind::F, Of::First}},  // Embedding
 };
 
-// The end of an exchange's last maker for each microbatch, under plain costs.
-std::vector<double> ready_times(const Schedule& schedule, const ScheduleEvaluation& evaluation, VocabularyExchange exchange) {
-  const VocabularyEnd maker = maker_of(exchange, schedule.vocabulary_barriers);
-  std::vector<double> ready(at(schedule.microbatches), 0);
-  for (std::size_t rank = 0; rank < schedule.order.size(); ++rank)
-    for (std::size_t i = 0; i < schedule.order[rank].size(); ++i)
-      if (const Action& action = schedule.order[rank][i]; maker.is(schedule, action))
-        ready[at(action.microbatch)] = std::max(ready[at(action.microbatch)], evaluation.times[rank][i].second);
-  return ready;
-}
-
 }  // namespace
 
 int VocabularyEnd::stage(const Schedule& schedule) const {
@@ -43,6 +32,20 @@ int VocabularyEnd::stage(const Schedule& schedule) const {
 bool VocabularyEnd::is(const Schedule& schedule, const Action& action) const {
   const ActionKind found = action.kind == ActionKind::I ? ActionKind::B : action.kind;
   return found == kind && (of == Of::Share || action.stage == stage(schedule));
+}
+
+std::vector<std::pair<double, double>> VocabularyEnd::times(const Schedule& schedule,
+                                                            const ScheduleEvaluation& evaluation) const {
+  std::vector<std::pair<double, double>> all(at(schedule.microbatches), {evaluation.makespan, 0});
+  for (std::size_t rank = 0; rank < schedule.order.size(); ++rank)
+    for (std::size_t i = 0; i < schedule.order[rank].size(); ++i) {
+      const Action& action = schedule.order[rank][i];
+      if (!is(schedule, action)) continue;
+      auto& [start, end] = all[at(action.microbatch)];
+      start = std::min(start, evaluation.times[rank][i].first);
+      end = std::max(end, evaluation.times[rank][i].second);
+    }
+  return all;
 }
 
 VocabularyEnd maker_of(VocabularyExchange exchange, int barriers) {
@@ -65,8 +68,8 @@ VocabularyOrder vocabulary_order(const Schedule& schedule) {
   std::vector<std::tuple<double, VocabularyExchange, int>> turns;
   for (std::size_t e = 0; e < kVocabularyExchanges; ++e) {
     const auto exchange = static_cast<VocabularyExchange>(e);
-    const std::vector<double> ready = ready_times(schedule, evaluation, exchange);
-    for (int m = 0; m < schedule.microbatches; ++m) turns.emplace_back(ready[at(m)], exchange, m);
+    const auto ready = maker_of(exchange, schedule.vocabulary_barriers).times(schedule, evaluation);  // under plain costs
+    for (int m = 0; m < schedule.microbatches; ++m) turns.emplace_back(ready[at(m)].second, exchange, m);
   }
   std::sort(turns.begin(), turns.end());
   VocabularyOrder order;

@@ -42,16 +42,15 @@ Schedule make_interleaved_1f1b(int ranks, int microbatches, const ScheduleOption
     const TurnsOfRank turn{forward, ranks, chunks, rank};
     const long long ahead = 2LL * (ranks - 1 - rank) + static_cast<long long>(chunks - 1) * group + (combined ? 1 : 0);
     const int warmup = static_cast<int>(std::min<long long>(ahead, total));
-    for (int k = 0; k < warmup; ++k) row.push_back(turn.F(k));
-    for (int k = warmup; k < total; ++k) {
-      if (combined) {
-        add_group(row, GroupKind::OverlapFB, {turn.F(k), turn.backward(ActionKind::B, k - warmup)});
-      } else {
-        row.push_back(turn.F(k));
-        row.push_back(turn.backward(ActionKind::B, k - warmup));
-      }
-    }
-    for (int k = total - warmup; k < total; ++k) row.push_back(turn.backward(ActionKind::B, k));
+    take_turns(
+        total, warmup, [&](int k) { row.push_back(turn.F(k)); },
+        [&](int k) {
+          const Action backward = turn.backward(ActionKind::B, k);
+          if (!combined || warmup + k >= total) return row.push_back(backward);
+          const Action paired = row.back();
+          row.pop_back();
+          add_group(row, GroupKind::OverlapFB, {paired, backward});
+        });
   }
   note_short_turns(schedule, group);
   return schedule;

@@ -63,22 +63,15 @@ Schedule make_pfeife(int ranks, int microbatches, const ScheduleOptions& options
   }
 
   Schedule schedule = looped_schedule("pfeife", ranks, microbatches, chunks);
+  const std::vector<Turn> forward = turns(microbatches, loop_batch, chunks);
+  const long long total = static_cast<long long>(forward.size());
   for (int rank = 0; rank < ranks; ++rank) {
-    Row forwards, backwards;
-    for (int first = 0, end = 0; first < microbatches; first = end) {
-      end = first + std::min(loop_batch, microbatches - first);
-      for (int chunk = 0; chunk < chunks; ++chunk) {
-        for (int m = first; m < end; ++m) forwards.push_back(pass(ActionKind::F, chunk * ranks + rank, m));
-        for (int m = first; m < end; ++m) backwards.push_back(pass(ActionKind::B, (chunks - 1 - chunk) * ranks + rank, m));
-      }
-    }
-    const std::size_t total = forwards.size();
-    const auto ahead = static_cast<std::size_t>(chunks - 1) * static_cast<std::size_t>(loop_batch) +
-                       static_cast<std::size_t>(ranks - rank + prefetch[rank]);
+    const TurnsOfRank turn{forward, ranks, chunks, rank};
+    const long long ahead = (chunks - 1LL) * loop_batch + ranks - rank + prefetch[rank] - 1;
     Row& row = schedule.order[rank];
     take_turns(
-        static_cast<int>(total), static_cast<int>(std::min(ahead - 1, total)), [&](int k) { row.push_back(forwards[k]); },
-        [&](int k) { row.push_back(backwards[k]); });
+        static_cast<int>(total), static_cast<int>(std::min(ahead, total)), [&](int k) { row.push_back(turn.F(k)); },
+        [&](int k) { row.push_back(turn.backward(ActionKind::B, k)); });
   }
   return schedule;
 }

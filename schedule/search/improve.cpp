@@ -81,7 +81,7 @@ class Improver {
     while (at.position >= 0) {
       const double start = end(at) - p_.length(op(at).kind, stage(at));
       const Place input = input_of(at);
-      const bool by_input = input.rank >= 0 && std::abs(end(input) + delay(at) - start) <= tiny;
+      const bool by_input = input.rank >= 0 && std::abs(end(input) + p_.delay(op(at).kind, stage(at)) - start) <= tiny;
       const Place previous{at.rank, at.position - 1};
       const bool by_rank = previous.position >= 0 && std::abs(end(previous) - start) <= tiny;
       if (by_rank) critical_.push_back(at);
@@ -106,11 +106,10 @@ class Improver {
 
   // The pass of another rank that this one needs; rank -1: none.
   Place input_of(const Place& at) const {
-    const int s = stage(at), other = op(at).kind == Kind::F ? s - 1 : s + 1;
-    if (op(at).kind == Kind::W || other < 0 || other >= p_.stages()) return {-1, 0};
+    const int other = p_.input_stage(op(at).kind, stage(at));
+    if (other < 0) return {-1, 0};
     return {p_.rank_of(other), position_[replay_.place(op(at).kind, other, op(at).microbatch)]};
   }
-  double delay(const Place& at) const { return p_.hop(op(at).kind == Kind::F ? stage(at) - 1 : stage(at)); }
 
   // Takes a critical pass to an earlier place, or the one before it to a later place.
   bool change() {

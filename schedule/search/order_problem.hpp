@@ -35,6 +35,12 @@ struct OrderProblem {
   int stage_on(int rank, int chunk) const { return chunk * ranks + (forth(chunk) ? rank : ranks - 1 - rank); }
   // Delay from `stage` to the next one and back; none within a rank, such as where the V turns.
   double hop(int stage) const { return rank_of(stage) == rank_of(stage + 1) ? 0 : comm; }
+  // The stage whose pass of the same kind a pass waits for; -1 = none: W, and the first F and I of a microbatch.
+  int input_stage(Kind kind, int stage) const {
+    return kind == Kind::F ? stage - 1 : kind == Kind::I && stage + 1 < stages() ? stage + 1 : -1;
+  }
+  // How much later than that pass ends its result arrives.
+  double delay(Kind kind, int stage) const { return hop(kind == Kind::F ? stage - 1 : stage); }
   double passes() const { return 3.0 * chunks * ranks * microbatches; }  // of all ranks
   double length(Kind kind, int stage) const {
     if (!each.empty()) return each[stage][at(kind)];

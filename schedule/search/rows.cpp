@@ -20,17 +20,9 @@ RowTimer::RowTimer(const OrderProblem& problem)
 }
 
 RowTimer::Timing RowTimer::timing(Kind kind, int stage) const {
-  Timing timing{problem_.length(kind, stage), 0, place(kind, stage, 0), 0, false};
-  if (kind == Kind::F && stage > 0) {
-    timing.has_input = true;
-    timing.input = place(Kind::F, stage - 1, 0);
-    timing.delay = problem_.hop(stage - 1);
-  } else if (kind == Kind::I && stage + 1 < problem_.stages()) {
-    timing.has_input = true;
-    timing.input = place(Kind::I, stage + 1, 0);
-    timing.delay = problem_.hop(stage);
-  }
-  return timing;
+  const int from = problem_.input_stage(kind, stage);
+  if (from < 0) return {problem_.length(kind, stage), 0, place(kind, stage, 0), 0, false};
+  return {problem_.length(kind, stage), problem_.delay(kind, stage), place(kind, stage, 0), place(kind, from, 0), true};
 }
 
 // Runs a rank as far as its inputs are known; true when it got on.
