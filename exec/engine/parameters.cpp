@@ -6,13 +6,13 @@
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 
-#include <charconv>
 #include <cmath>
 #include <fstream>
 #include <sstream>
-#include <string_view>
+#include <string>
 
 #include "base/error.hpp"
+#include "exec/engine/mixed_bits.hpp"
 #include "exec/engine/stage/scalar_types.hpp"
 #include "exec/engine/tensor_parallel_shards.hpp"
 #include "exec/engine/vocabulary_parts.hpp"
@@ -21,57 +21,39 @@
 namespace panpipe::exec {
 namespace {
 
-// FNV-1a over the name: a weight's values depend on its name and the seed, not on where or when it is made.
-std::uint64_t hash_of(std::string_view text) {
-  std::uint64_t hash = 14695981039346656037ULL;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
-  return hash;
-}
-
+// "rotary_cos(10000 llama3 8 1 4 8192)": a kind, and the words behind it.
 struct Init {
-  std::string_view kind;
-  double value = 0;
-};
-
-Init parse(std::string_view text) {
-  const auto open = text.find('(');
-  if (open == std::string_view::npos) return {text, 0};
-  Init init{text.substr(0, open), 0};
-  std::from_chars(text.data() + open + 1, text.data() + text.size(), init.value);
-  return init;
-}
-
-// The fields after the first number in an init text: "llama3 8 1 4 8192".
-struct RotaryScaling {
   std::string kind;
-  double factor = 1, low = 1, high = 4, trained = 8192;
+  std::vector<std::string> words;
+
+  double number(std::size_t word, double otherwise = 0) const { return word < words.size() ? std::stod(words[word]) : otherwise; }
 };
 
-RotaryScaling rotary_scaling(std::string_view text) {
-  RotaryScaling scaling;
-  std::istringstream words{std::string(text.substr(0, text.find(')')))};
-  std::string base;
-  words >> base >> scaling.kind >> scaling.factor >> scaling.low >> scaling.high >> scaling.trained;
-  return scaling;
+Init parse(const std::string& text) {
+  Init init{text.substr(0, text.find('(')), {}};
+  if (init.kind.size() == text.size()) return init;
+  std::istringstream words(text.substr(init.kind.size() + 1, text.rfind(')') - init.kind.size() - 1));
+  for (std::string word; words >> word;) init.words.push_back(word);
+  return init;
 }
 
 // Llama 3.1 (arXiv 2407.21783, and transformers' rope type "llama3"): waves longer than trained / low positions are stretched by
 // the factor, those shorter than trained / high stay, and between them both are mixed.
-at::Tensor scaled(const at::Tensor& frequency, const RotaryScaling& by) {
-  if (by.kind == "linear") return frequency / by.factor;
-  if (by.kind != "llama3") return frequency;
-  const at::Tensor waves_in_training = by.trained / (2 * M_PI / frequency);
-  const at::Tensor smooth = ((waves_in_training - by.low) / (by.high - by.low)).clamp(0, 1);
-  return (1 - smooth) * frequency / by.factor + smooth * frequency;
+at::Tensor scaled(const at::Tensor& frequency, const Init& init) {
+  const std::string kind = init.words.size() > 1 ? init.words[1] : "";
+  const double factor = init.number(2, 1), low = init.number(3, 1), high = init.number(4, 4), trained = init.number(5, 8192);
+  if (kind == "linear") return frequency / factor;
+  if (kind != "llama3") return frequency;
+  const at::Tensor waves_in_training = trained / (2 * M_PI / frequency);
+  const at::Tensor smooth = ((waves_in_training - low) / (high - low)).clamp(0, 1);
+  return (1 - smooth) * frequency / factor + smooth * frequency;
 }
 
 // Rotary position embedding (Su et al., arXiv 2104.09864): angle of position p and pair i is p / base^(2i/d); the halves repeat.
-at::Tensor rotary_angles(const Tensor& table, double base) {
-  const Shape& shape = table.shape;
+at::Tensor rotary_angles(const Shape& shape, const Init& init) {
   const std::int64_t half = shape[1] / 2;
-  const at::Tensor frequency = at::pow(base, at::arange(half, at::kDouble) * (-2.0 / static_cast<double>(shape[1])));
-  const auto numbers = std::string_view(table.init).substr(table.init.find('(') + 1);
-  const at::Tensor angles = at::outer(at::arange(shape[0], at::kDouble), scaled(frequency, rotary_scaling(numbers)));
+  const at::Tensor frequency = at::pow(init.number(0), at::arange(half, at::kDouble) * (-2.0 / static_cast<double>(shape[1])));
+  const at::Tensor angles = at::outer(at::arange(shape[0], at::kDouble), scaled(frequency, init));
   return at::cat({angles, angles}, 1);
 }
 
@@ -85,20 +67,21 @@ int root_of(const OperatorGraph& graph, int tensor) {
 at::Tensor initial_value(const Tensor& tensor, std::uint64_t seed) {
   const at::TensorOptions options = at::TensorOptions().dtype(scalar_type(tensor.dtype));
   const Init init = parse(tensor.init);
+  // A weight's values depend on its name and the seed, not on where or when it is made.
   at::Generator generator = at::detail::createCPUGenerator(hash_of(tensor.name) ^ (seed * 0x9e3779b97f4a7c15ULL));
   // Drawn in fp32 for every type, so that every precision starts from the same values.
   const at::Tensor values = at::empty(tensor.shape, at::kFloat);
   if (init.kind == "zeros") return at::zeros(tensor.shape, options);
   if (init.kind == "ones") return at::ones(tensor.shape, options);
   if (init.kind == "normal")
-    return at::normal_out(const_cast<at::Tensor&>(values), 0.0, init.value, tensor.shape, generator).to(options.dtype());
-  if (init.kind == "uniform") return values.uniform_(-init.value, init.value, generator).to(options.dtype());
+    return at::normal_out(const_cast<at::Tensor&>(values), 0.0, init.number(0), tensor.shape, generator).to(options.dtype());
+  if (init.kind == "uniform") return values.uniform_(-init.number(0), init.number(0), generator).to(options.dtype());
   if (init.kind == "arange")
-    return (at::arange(tensor.elements(), options) + init.value).to(options.dtype()).reshape(tensor.shape);
-  if (init.kind == "rotary_cos") return rotary_angles(tensor, init.value).cos().to(options.dtype());
-  if (init.kind == "rotary_sin") return rotary_angles(tensor, init.value).sin().to(options.dtype());
+    return (at::arange(tensor.elements(), options) + init.number(0)).to(options.dtype()).reshape(tensor.shape);
+  if (init.kind == "rotary_cos") return rotary_angles(tensor.shape, init).cos().to(options.dtype());
+  if (init.kind == "rotary_sin") return rotary_angles(tensor.shape, init).sin().to(options.dtype());
   if (init.kind == "sinusoid_frequencies") {
-    const double step = -std::log(init.value) / static_cast<double>(tensor.elements());
+    const double step = -std::log(init.number(0)) / static_cast<double>(tensor.elements());
     return at::exp(at::arange(tensor.elements(), at::kDouble) * step).to(options.dtype()).reshape(tensor.shape);
   }
   throw InputError(fmt::format("{}: the executor does not know the initial values '{}'", tensor.name, tensor.init));
@@ -119,27 +102,24 @@ at::Tensor alibi_slopes(std::int64_t heads) {
 }
 
 // Lightning attention's decays (MiniMax-01, arXiv 2501.08313): slopes as above, smaller from layer to layer.
-at::Tensor lightning_slopes(std::string_view text) {
-  std::istringstream numbers{std::string(text.substr(text.find('(') + 1))};
-  int heads = 1, layer = 0, layers = 1;
-  numbers >> heads >> layer >> layers;
+at::Tensor lightning_slopes(const Init& init) {
+  const double heads = init.number(0, 1), layer = init.number(1), layers = init.number(2, 1);
   const at::Tensor rates = at::pow(std::exp2(-8.0 / heads), at::arange(1, heads + 1, at::kFloat));
   return rates * (1 - layer / (layers - 1 + 1e-5) + 1e-5);
 }
 
 bool is_of_the_rank(const Tensor& tensor) {
-  const std::string_view kind = parse(tensor.init).kind;
+  const std::string kind = parse(tensor.init).kind;
   return kind == "tensor_rank_times" || kind == "alibi_slopes" || kind == "lightning_slopes";
 }
 
 // Values of a buffer that differs from rank to rank of a tensor-parallel group.
 std::optional<at::Tensor> value_of_the_rank(const Tensor& tensor, int shard) {
   const Init init = parse(tensor.init);
-  if (init.kind == "tensor_rank_times") return at::full({}, init.value * shard, at::kLong);
+  if (init.kind == "tensor_rank_times") return at::full({}, init.number(0) * shard, at::kLong);
   if (init.kind == "alibi_slopes")
-    return alibi_slopes(static_cast<std::int64_t>(init.value)).narrow(0, shard * tensor.shape[0], tensor.shape[0]).clone();
-  if (init.kind == "lightning_slopes")
-    return lightning_slopes(tensor.init).narrow(0, shard * tensor.shape[0], tensor.shape[0]).clone();
+    return alibi_slopes(static_cast<std::int64_t>(init.number(0))).narrow(0, shard * tensor.shape[0], tensor.shape[0]).clone();
+  if (init.kind == "lightning_slopes") return lightning_slopes(init).narrow(0, shard * tensor.shape[0], tensor.shape[0]).clone();
   return std::nullopt;
 }
 

@@ -129,23 +129,13 @@ ShardLayout::Position lay_out(const OperatorGraph& graph, const Plan& plan, cons
 
 }  // namespace
 
-const FlatParameters* ShardLayout::flat_of(int position, int root, FlatParameters::Entry* entry) const {
-  for (const FlatParameters& flat : positions[position].flats)
-    for (const FlatParameters::Entry& each : flat.entries)
-      if (each.root == root) {
-        *entry = each;
-        return &flat;
-      }
-  return nullptr;
-}
-
 std::vector<std::int64_t> ShardLayout::pieces(int position, int root) const {
   std::vector<std::int64_t> lengths;
-  FlatParameters::Entry entry;
-  const FlatParameters* flat = flat_of(position, root, &entry);
-  for (std::int64_t member = 0; flat != nullptr && member < members; ++member)
-    lengths.push_back(std::max<std::int64_t>(
-        0, std::min(entry.first + entry.elements, (member + 1) * flat->part) - std::max(entry.first, member * flat->part)));
+  for (const FlatParameters& flat : positions[position].flats)
+    for (const FlatParameters::Entry& entry : flat.entries)
+      for (std::int64_t member = 0; entry.root == root && member < members; ++member)
+        lengths.push_back(std::max<std::int64_t>(
+            0, std::min(entry.first + entry.elements, (member + 1) * flat.part) - std::max(entry.first, member * flat.part)));
   return lengths;
 }
 

@@ -43,9 +43,8 @@ struct ShardLayout {
   };
   std::vector<Position> positions;
 
-  // The buffer of a parameter at a position of the pipeline; nullptr if it is not divided.
-  const FlatParameters* flat_of(int position, int root, FlatParameters::Entry* entry) const;
-  // Number of its elements in each member's part, in member order; empty if it is not divided.
+  // Number of a parameter's elements in each member's part at a position of the pipeline, in member order; empty if it is not
+  // divided.
   std::vector<std::int64_t> pieces(int position, int root) const;
 };
 

@@ -15,6 +15,7 @@
 #include "base/files/input_registry.hpp"
 #include "base/input/json_input.hpp"
 #include "base/input/reader.hpp"
+#include "base/text/first_few.hpp"
 #include "exec/engine/parameters.hpp"
 #include "exec/engine/tensor_parallel_shards.hpp"
 
@@ -63,13 +64,6 @@ void check_values(const Manifest& manifest, const std::string& folder) {
 }
 
 }  // namespace
-
-std::string first_few(const std::vector<std::string>& names) {
-  constexpr std::size_t kMost = 3;
-  const auto end = names.begin() + static_cast<std::ptrdiff_t>(std::min(kMost, names.size()));
-  const std::string text = fmt::format("{}", fmt::join(names.begin(), end, ", "));
-  return names.size() > kMost ? text + fmt::format(" and {} more", names.size() - kMost) : text;
-}
 
 std::string fingerprint_of(const OperatorGraph& graph) {
   std::string text;

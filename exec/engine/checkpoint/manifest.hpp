@@ -31,9 +31,6 @@ std::string fingerprint_of(const OperatorGraph& graph);
 
 std::string to_json(const Manifest& manifest);
 
-// For messages: three of them, and how many more there are.
-std::string first_few(const std::vector<std::string>& names);
-
 // Reads FOLDER/manifest.json. Throws InputError if it is missing, not a manifest, of an unknown format version, or if a listed
 // file is missing or has another length.
 Manifest read_manifest(const std::string& folder);

@@ -8,8 +8,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <deque>
 #include <limits>
 #include <map>
@@ -17,6 +15,7 @@
 #include <set>
 #include <utility>
 
+#include "base/files/files_write.hpp"
 #include "exec/engine/checkpoint/safetensors.hpp"
 #include "exec/engine/run/deadline.hpp"
 #include "exec/engine/tensor_parallel_shards.hpp"
@@ -32,14 +31,9 @@ Clock::duration disk_deadline(const PreparedRun& run) {
 }
 
 void write_text_file(const fs::path& path, const std::string& text) {
-  const auto fail = [&] { throw MachineError(fmt::format("cannot write {}: {}", path.string(), std::strerror(errno))); };
-  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (file < 0) fail();
-  const bool whole = ::write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size()) && ::fsync(file) == 0;
-  const int reason = errno;
-  ::close(file);
-  errno = reason;
-  if (!whole) fail();
+  OutputFile file(path.string());
+  file.write(text.data(), text.size());
+  file.finish(true);
 }
 
 namespace {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "exec/engine/measure/gathered.hpp"
 #include "exec/engine/training/trainer.hpp"
 #include "exec/engine/weights/stored_form.hpp"
 
@@ -39,13 +40,10 @@ std::vector<nlohmann::json> together(Transport& transport, Clock::duration deadl
   }
   std::vector<json> results;
   std::string fault;
-  int rank = 0;
-  for (const std::string& text :
-       transport.all_gather(mine.dump(-1, ' ', false, json::error_handler_t::replace), deadline, what)) {
-    const json part = json::parse(text);
-    if (part.contains("fault") && fault.empty()) fault = fmt::format("rank {}: {}", rank, part["fault"].get<std::string>());
+  for (const json& part : gathered(transport, mine, deadline, what)) {
+    if (part.contains("fault") && fault.empty())
+      fault = fmt::format("rank {}: {}", results.size(), part["fault"].get<std::string>());
     results.push_back(part.value("result", json()));
-    ++rank;
   }
   if (!fault.empty()) throw Fault(fault);
   return results;

@@ -108,10 +108,6 @@ double DeviceMeter::once(const std::function<void()>& work) const {
   return seconds_since(start);
 }
 
-void DeviceMeter::keep_busy(double seconds) {
-  if (busy_) busy_(seconds);
-}
-
 std::vector<double> DeviceMeter::samples_of(const std::function<void()>& work, Timed timed, double share) {
   const auto start = std::chrono::steady_clock::now();
   once(work);  // the first call also loads kernels and makes workspaces
@@ -124,7 +120,7 @@ std::vector<double> DeviceMeter::samples_of(const std::function<void()>& work, T
       samples.push_back(once(work));
       continue;
     }
-    if (queue && calls > 1) keep_busy(kHostSeconds * calls);
+    if (queue && calls > 1) busy_(kHostSeconds * calls);
     Stopwatch watch(device_);
     watch.time(samples, [&] {
       for (int i = 0; i < calls; ++i) work();

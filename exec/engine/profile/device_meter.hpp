@@ -50,7 +50,6 @@ class DeviceMeter {
   double left() const;
   double expected(const Line& line) const;
   double once(const std::function<void()>& work) const;
-  void keep_busy(double seconds);
   void report(Line line, const std::vector<double>& samples);
 
   c10::Device device_;

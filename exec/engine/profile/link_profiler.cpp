@@ -111,20 +111,18 @@ struct RoundTrips {
   std::vector<double> one_way, work;  // half of what a round trip takes, and of what this rank computes for it
 };
 
-// On the pair's first rank.
+// As either of the pair sees it.
 RoundTrips ping_pong(Transport& transport, int first, int second, std::int64_t bytes, int repetitions, at::Device device) {
   RoundTrips trips;
   const at::Tensor value = message(bytes, device);
+  const bool asks = transport.rank() == first;
+  const int other = asks ? second : first;
   for (int i = -2; i < repetitions; ++i) {  // two to warm up
-    if (transport.rank() != first) {
-      take(transport, bytes, first, device);
-      send(transport, value, first);
-      continue;
-    }
     const double computed = computed_seconds(transport);
     const auto start = Clock::now();
-    send(transport, value, second);
-    take(transport, bytes, second, device);
+    if (asks) send(transport, value, other);
+    take(transport, bytes, other, device);
+    if (!asks) send(transport, value, other);
     const double seconds = seconds_since(start), work = computed_seconds(transport) - computed;
     if (i < 0) continue;
     trips.one_way.push_back(seconds / 2);

@@ -2,15 +2,12 @@
 
 #include <fmt/format.h>
 
+#include "exec/engine/mixed_bits.hpp"
+
 namespace panpipe::exec {
 namespace {
 
-// FNV-1a, 64 bits: distinguishes texts; it need not withstand texts made to collide.
-std::string hash(const std::string& text) {
-  std::uint64_t value = 14695981039346656037u;
-  for (const char byte : text) value = (value ^ static_cast<unsigned char>(byte)) * 1099511628211u;
-  return fmt::format("{:016x}", value);
-}
+std::string hash(const std::string& text) { return fmt::format("{:016x}", hash_of(text)); }
 
 // Without comments: they state where a value came from, and a file may lie elsewhere on another host.
 std::string values_of(const std::string& yaml) {

@@ -74,6 +74,27 @@ struct Discard : torch::autograd::Node {
 // process when it was not: such a node computes it again in W.
 bool must_compute_all(const Node& node) { return node.name().find("NativeGroupNormBackward") != std::string::npos; }
 
+// Inputs' edges that I asks gradients for, and behind them those of the nodes where paths to inputs and to parameters part, of
+// which W goes on. What lies between is freed as it is done.
+struct WantedEdges {
+  edge_list edges;
+  std::vector<NodePtr> meeting;
+
+  void add_meeting(const std::unordered_map<Node*, NodePtr>& reach, const std::unordered_set<Node*>& targets) {
+    for (const auto& [node, owner] : reach) {
+      if (targets.count(node)) continue;
+      bool leaves = false;
+      for (const Edge& edge : node->next_edges()) leaves |= edge.function && !reach.count(edge.function.get());
+      if (!leaves) {
+        node->add_post_hook(std::make_unique<ReleaseAfterUse>(node));
+        continue;
+      }
+      meeting.push_back(owner);
+      for (std::uint32_t number = 0; number < node->num_inputs(); ++number) edges.emplace_back(owner, number);
+    }
+  }
+};
+
 }  // namespace
 
 std::vector<Edge> backward_roots(const std::vector<at::Tensor>& outputs) {
@@ -89,14 +110,14 @@ InputGradients input_gradients(const std::vector<Edge>& outputs, const std::vect
   InputGradients result;
   result.gradients.resize(inputs.size());
 
-  edge_list wanted;  // input edges first, then (meeting node, input number)
+  WantedEdges wanted;
   std::vector<std::size_t> wanted_input;
   std::unordered_set<Node*> targets;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i].requires_grad()) continue;
-    wanted.push_back(torch::autograd::impl::gradient_edge(inputs[i]));
+    wanted.edges.push_back(torch::autograd::impl::gradient_edge(inputs[i]));
     wanted_input.push_back(i);
-    targets.insert(wanted.back().function.get());
+    targets.insert(wanted.edges.back().function.get());
   }
   const std::unordered_map<Node*, NodePtr> reach = nodes_that_reach(work.roots, targets);
 
@@ -105,26 +126,15 @@ InputGradients input_gradients(const std::vector<Edge>& outputs, const std::vect
     (reach.count(work.roots[i].function.get()) ? through : result.rest).add(work.roots[i], work.gradients[i]);
   if (through.roots.empty()) return result;
 
-  std::vector<NodePtr> meeting;
-  for (const auto& [node, owner] : reach) {
-    if (targets.count(node)) continue;
-    bool leaves = false;
-    for (const Edge& edge : node->next_edges()) leaves |= edge.function && !reach.count(edge.function.get());
-    if (leaves) {
-      meeting.push_back(owner);
-      for (std::uint32_t number = 0; number < node->num_inputs(); ++number) wanted.emplace_back(owner, number);
-    } else {
-      node->add_post_hook(std::make_unique<ReleaseAfterUse>(node));
-    }
-  }
+  wanted.add_meeting(reach, targets);
   const variable_list found =
       autograd_engine().execute(through.roots, through.gradients, /*keep_graph=*/true, /*create_graph=*/false,
-                                /*accumulate_grad=*/false, wanted);
+                                /*accumulate_grad=*/false, wanted.edges);
   for (std::size_t i = 0; i < wanted_input.size(); ++i) result.gradients[wanted_input[i]] = found[i];
 
   // From here on the meeting nodes lead to parameters only.
   std::size_t next = wanted_input.size();
-  for (const NodePtr& node : meeting) {
+  for (const NodePtr& node : wanted.meeting) {
     NodePtr sink;
     if (must_compute_all(*node) && found[next].defined()) {
       sink = make_node<Discard>();

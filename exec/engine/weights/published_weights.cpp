@@ -16,6 +16,7 @@
 #include "base/files/input_registry.hpp"
 #include "base/input/cached_document.hpp"
 #include "base/input/json_input.hpp"
+#include "base/text/first_few.hpp"
 #include "costmodel/scenario/at_key.hpp"
 #include "costmodel/workload/model_config.hpp"
 #include "costmodel/workload/models.hpp"
