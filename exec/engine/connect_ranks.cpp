@@ -31,9 +31,9 @@ void connect_ranks(const Plan& plan, const StageLayout& layout, Transport& trans
                    Clock::duration deadline) {
   if (!device.is_cuda() || std::string_view(transport.name()) != "nccl") return;
   transport.set_action("connecting the GPUs");
-  const std::int64_t free = free_memory(device);
+  const std::int64_t free = device_bytes(device).free;
   transport.connect(ways_of(plan, layout, transport.rank()), device, deadline);
-  const std::int64_t taken = free - free_memory(device);
+  const std::int64_t taken = free - device_bytes(device).free;
   std::int64_t most = 0;
   for (const std::string& bytes : transport.all_gather(std::to_string(taken), deadline, "connecting the GPUs"))
     most = std::max(most, static_cast<std::int64_t>(std::stoll(bytes)));

@@ -160,7 +160,7 @@ TEST(DeviceMemory, IsWhatTheAllocatorCounts) {
   EXPECT_EQ(bytes.end().peak, 800);
   EXPECT_EQ(bytes.live(), 400);
   EXPECT_EQ(blocks.live(), 1024);
-  EXPECT_EQ(free_memory(kDevice), 3000);
+  EXPECT_EQ(device_bytes(kDevice).free, 3000);
 }
 
 TEST(DeviceMemory, OfACpuIsTheRanksAccount) {
@@ -171,7 +171,7 @@ TEST(DeviceMemory, OfACpuIsTheRanksAccount) {
   const MemoryAccount::Trace trace = memory.end();
   EXPECT_EQ(trace.peak, account.live());
   EXPECT_EQ(trace.reserved, trace.peak) << "it takes no segments";
-  EXPECT_EQ(free_memory(at::kCPU), 0) << "a CPU's allocator does not say";
+  EXPECT_EQ(device_bytes(at::kCPU).free, 0) << "a CPU's allocator does not say";
 }
 
 }  // namespace

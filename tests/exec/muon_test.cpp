@@ -60,16 +60,16 @@ TEST(NewtonSchulz, ScalesAreThoseOfTorchAndMegatron) {
 // Experts are stepped one by one, as if each were a parameter of its own.
 TEST(Muon, StepsEachExpertAlone) {
   OptimizerRequest request;
-  request.name = "muon", request.momentum = 0.95, request.weight_decay = 0.1;
+  request.name = "muon", request.momentum = 0.95, request.weight_decay = 0.1, request.learning_rate = 0.1;
   at::manual_seed(2);
   const at::Tensor experts = at::randn({3, 8, 6}), gradient = at::randn({3, 8, 6});
   const at::Tensor before = experts.clone();
-  Optimizer together(request, {experts});
-  together.step({gradient}, 0.1);
+  Optimizer together(request, {}, {experts});
+  together.step({gradient}, 0);
   for (std::int64_t e = 0; e < 3; ++e) {
     const at::Tensor one = before.select(0, e).clone();
-    Optimizer alone(request, {one});
-    alone.step({gradient.select(0, e)}, 0.1);
+    Optimizer alone(request, {}, {one});
+    alone.step({gradient.select(0, e)}, 0);
     EXPECT_TRUE(at::equal(experts.select(0, e), one));
     EXPECT_FALSE(at::allclose(one, before.select(0, e), 1e-3, 1e-3));
   }

@@ -118,7 +118,7 @@ TEST(OptimizerGroups, AdamWIsLibTorchsWithParameterGroups) {
   OptimizerRequest request;
   request.name = "adamw", request.learning_rate = 0.05, request.weight_decay = 0.2;
   const std::vector<at::Tensor> parameters = start();
-  GroupedOptimizer optimizer(request, {}, parameters, {{0.05, 0.2}, {0.05, 0}, {0.01, 0.3}, {0.05, 0}});
+  Optimizer optimizer(request, {}, parameters, {{0.05, 0.2}, {0.05, 0}, {0.01, 0.3}, {0.05, 0}});
   std::vector<at::Tensor> expected = start();
   for (at::Tensor& value : expected) value.requires_grad_(true);
   const auto group = [](std::vector<at::Tensor> of, double rate, double decay) {

@@ -22,12 +22,12 @@ at::Tensor gradient(const at::Tensor& of, int step) {
 
 void expect_same(const OptimizerRequest& request, torch::optim::Optimizer& reference, const std::vector<at::Tensor>& expected) {
   const std::vector<at::Tensor> parameters = start();
-  Optimizer optimizer(request, parameters);
+  Optimizer optimizer(request, {}, parameters);
   for (int step = 0; step < 5; ++step) {
     std::vector<at::Tensor> gradients;
     for (const at::Tensor& parameter : parameters) gradients.push_back(gradient(parameter, step));
     for (std::size_t i = 0; i < expected.size(); ++i) expected[i].mutable_grad() = gradients[i].clone();
-    optimizer.step(gradients, request.learning_rate);
+    optimizer.step(gradients, step);
     reference.step();
     for (std::size_t i = 0; i < expected.size(); ++i)
       EXPECT_TRUE(torch::allclose(parameters[i], expected[i], 1e-6, 1e-7)) << "step " << step << ", tensor " << i;
@@ -79,7 +79,7 @@ TEST(Optimizer, TwoByteParametersTakeTheStepsOfSinglePrecision) {
       request.learning_rate = 0.05, request.weight_decay = 0.1;
       const double bit = type == at::kHalf ? 0x1p-10 : 0x1p-7;
       const std::vector<at::Tensor> parameters = {torch::linspace(-1, 1, 48).to(type), torch::full({3}, 0.5).to(type)};
-      Optimizer optimizer(request, parameters);
+      Optimizer optimizer(request, {}, parameters);
       for (int step = 0; step < 4; ++step) {
         std::vector<at::Tensor> wide, wide_gradients, gradients;
         for (const at::Tensor& parameter : parameters) {
@@ -87,13 +87,13 @@ TEST(Optimizer, TwoByteParametersTakeTheStepsOfSinglePrecision) {
           wide.push_back(parameter.to(at::kFloat, false, true));
           wide_gradients.push_back(gradients.back().to(at::kFloat));
         }
-        Optimizer reference(request, wide);
+        Optimizer reference(request, {}, wide);
         reference.set_updates(step);
-        const std::size_t kinds = Optimizer::state_names(request).size();
+        const std::size_t kinds = state_names(request, {}).size();
         for (std::size_t kind = 0; kind < kinds; ++kind)
           for (std::size_t i = 0; i < wide.size(); ++i) reference.state(kind, i).copy_(optimizer.state(kind, i));
-        reference.step(wide_gradients, request.learning_rate);
-        optimizer.step(gradients, request.learning_rate);
+        reference.step(wide_gradients, step);
+        optimizer.step(gradients, step);
         for (std::size_t i = 0; i < wide.size(); ++i) {
           EXPECT_TRUE(torch::allclose(parameters[i].to(at::kFloat), wide[i], bit, bit / 16)) << "step " << step;
           for (std::size_t kind = 0; kind < kinds; ++kind)
@@ -108,10 +108,10 @@ TEST(Optimizer, NoneMovesNothing) {
   OptimizerRequest request;
   request.name = "none";
   const std::vector<at::Tensor> parameters = start();
-  Optimizer optimizer(request, parameters);
+  Optimizer optimizer(request, {}, parameters);
   optimizer.step(start(), 1);
   for (std::size_t i = 0; i < parameters.size(); ++i) EXPECT_TRUE(torch::equal(parameters[i], start()[i]));
-  EXPECT_TRUE(Optimizer::state_names(request).empty());
+  EXPECT_TRUE(state_names(request, {}).empty());
 }
 
 }  // namespace

@@ -48,12 +48,15 @@ MemoryAccount::Trace DeviceMemory::end() {
   return trace;
 }
 
-std::int64_t free_memory(c10::Device device) {
+DeviceBytes device_bytes(c10::Device device) {
   try {
-    if (auto* allocator = allocator_of(device)) return static_cast<std::int64_t>(allocator->getMemoryInfo(device.index()).first);
+    if (auto* allocator = allocator_of(device)) {
+      const auto [free, all] = allocator->getMemoryInfo(device.index());
+      return {static_cast<std::int64_t>(free), static_cast<std::int64_t>(all)};
+    }
   } catch (const c10::Error&) {  // an allocator without statistics
   }
-  return 0;
+  return {};
 }
 
 }  // namespace panpipe::exec

@@ -33,7 +33,10 @@ class DeviceMemory {
   std::int64_t before_ = 0;
 };
 
-// Free bytes of the device's memory; 0 if its allocator does not report them.
-std::int64_t free_memory(c10::Device device);
+// Bytes of the device's memory: free ones, and all that programs can use; zeros if its allocator does not report them.
+struct DeviceBytes {
+  std::int64_t free = 0, all = 0;
+};
+DeviceBytes device_bytes(c10::Device device);
 
 }  // namespace panpipe::exec

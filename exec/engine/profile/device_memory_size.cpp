@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include "exec/engine/measure/device_memory.hpp"
 #include "exec/launch/host.hpp"
 
 namespace panpipe::exec {
@@ -10,18 +11,7 @@ namespace {
 // Values of cudaDeviceAttr (driver_types.h).
 constexpr int kMultiprocessors = 16, kL2Cache = 38, kMajor = 75, kMinor = 76;
 
-struct CardMemory {
-  std::size_t free = 0, all = 0;
-};
-
-// Of the current device. The runtime is loaded together with LibTorch's CUDA library.
-CardMemory card_memory() {
-  CardMemory memory;
-  const auto ask = reinterpret_cast<int (*)(std::size_t*, std::size_t*)>(dlsym(RTLD_DEFAULT, "cudaMemGetInfo"));
-  if (ask == nullptr || ask(&memory.free, &memory.all) != 0) return {};
-  return memory;
-}
-
+// The runtime is loaded together with LibTorch's CUDA library.
 int attribute(int which, int card) {
   const auto ask = reinterpret_cast<int (*)(int*, int, int)>(dlsym(RTLD_DEFAULT, "cudaDeviceGetAttribute"));
   int value = 0;
@@ -30,15 +20,13 @@ int attribute(int which, int card) {
 
 }  // namespace
 
-std::int64_t device_memory_size(c10::Device device) {
-  return device.is_cpu() ? host_memory() : static_cast<std::int64_t>(card_memory().all);
-}
+std::int64_t device_memory_size(c10::Device device) { return device.is_cpu() ? host_memory() : device_bytes(device).all; }
 
 nlohmann::ordered_json device_facts(c10::Device device) {
   nlohmann::ordered_json facts;
   if (const std::int64_t memory = device_memory_size(device); memory > 0) facts["memory"] = memory;
   if (device.is_cpu()) return facts;
-  if (const CardMemory memory = card_memory(); memory.all > 0) facts["free"] = memory.free;
+  if (const DeviceBytes bytes = device_bytes(device); bytes.all > 0) facts["free"] = bytes.free;
   const int card = device.index();
   if (const int number = attribute(kMultiprocessors, card); number > 0) facts["multiprocessors"] = number;
   if (const int major = attribute(kMajor, card); major > 0) facts["compute_capability"] = major + attribute(kMinor, card) * 0.1;

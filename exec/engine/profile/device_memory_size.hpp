@@ -1,4 +1,4 @@
-// The sizes of a device, from CUDA's runtime where LibTorch has loaded it, or from the host.
+// The sizes of a device, from its allocator and CUDA's runtime, or from the host.
 #pragma once
 
 #include <c10/core/Device.h>

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "base/error.hpp"
+#include "base/index.hpp"
 #include "base/text/quantity_text.hpp"
 #include "costmodel/cost/matrix_optimizer.hpp"
 #include "exec/engine/device.hpp"
@@ -32,7 +33,7 @@ std::int64_t window_bytes(const ProfileRequest& request, at::Device device) {
     if (!parsed.value) throw InputError("--window: " + parsed.problem);
     return parsed.value->base();
   }
-  if (const std::int64_t free = free_memory(device); free > 0) return free / 4 / std::max(1, request.ranks);
+  if (const std::int64_t free = device_bytes(device).free; free > 0) return free / 4 / std::max(1, request.ranks);
   return profile_window(request.ranks);
 }
 
@@ -49,7 +50,7 @@ std::vector<UnitSamples> pooled(Transport& transport, const std::vector<UnitSamp
   std::vector<UnitSamples> sum(mine.size());
   for (const auto& rank : gathered(transport, mine, kTimeout, "gathering what was measured"))
     for (std::size_t u = 0; u < sum.size(); ++u)
-      for (std::size_t pass = 0; pass < kUnitPasses; ++pass)
+      for (std::size_t pass = 0; pass < sum[u].size(); ++pass)
         sum[u][pass].insert(sum[u][pass].end(), rank[u][pass].begin(), rank[u][pass].end());
   return sum;
 }
@@ -71,16 +72,17 @@ ProfiledUnit to_unit(const PreparedProfile& job, int u, const UnitSamples& sampl
   unit.name = known.name;
   unit.structure = known.structure;
   unit.operators = job.layout.stages[u].end_operator - job.layout.stages[u].first_operator;
-  unit.forward = seconds(trimmed_mean(samples[kForward]));
-  unit.backward = seconds(trimmed_mean(samples[kBackward]));
-  unit.input_gradient = seconds(trimmed_mean(samples[kInputGradient]));
-  unit.weight_gradient = seconds(trimmed_mean(samples[kWeightGradient]));
+  const auto mean = [&](UnitPass pass) { return seconds(trimmed_mean(samples[panpipe::at(pass)])); };
+  unit.forward = mean(UnitPass::Forward);
+  unit.backward = mean(UnitPass::Backward);
+  unit.input_gradient = mean(UnitPass::InputGradient);
+  unit.weight_gradient = mean(UnitPass::WeightGradient);
   const auto width = [&](UnitPass pass) {
-    const RobustMedian found = robust_median(samples[pass]);
+    const RobustMedian found = robust_median(samples[panpipe::at(pass)]);
     return found.spread * found.median;
   };
   const double whole = (unit.forward + unit.backward).base();
-  unit.spread = whole > 0 ? (width(kForward) + width(kBackward)) / whole : 0;
+  unit.spread = whole > 0 ? (width(UnitPass::Forward) + width(UnitPass::Backward)) / whole : 0;
   unit.saved = Bytes(memory.saved);
   unit.keeps = memory.keeps;
   unit.kept_for_weight = Bytes(memory.kept_for_weight);
@@ -98,9 +100,11 @@ double optimizer_seconds(const PreparedProfile& job, const SeededParameters& par
     elements += value.numel();
   }
   if (values.empty() || steps_matrices(job.experiment.scenario.optimizer.name)) return 0;
-  Optimizer optimizer(job.experiment.scenario.optimizer, values);
-  optimizer.step(gradients, 1e-9);  // makes its state
-  return median_seconds(device, 6, [&] { optimizer.step(gradients, 1e-9); });
+  OptimizerRequest request = job.experiment.scenario.optimizer;
+  request.learning_rate = 1e-9;
+  Optimizer optimizer(request, {}, values);
+  optimizer.step(gradients, 0);  // the first use loads kernels
+  return median_seconds(device, 6, [&] { optimizer.step(gradients, 0); });
 }
 
 // This rank's samples of a window's units, in `share_s` seconds after the warm-up.

@@ -83,8 +83,8 @@ void fill_row_counts(const Operator& producer, const OperatorGraph& graph, const
   counts.copy_(ends.diff().view(counts.sizes()));
 }
 
-}  // namespace
-
+// Stand-ins for tensors from other units, and for gradients sent back to them. Their values do not matter, because no operator's
+// time depends on them, except for denormal numbers.
 std::vector<at::Tensor> stand_in_values(const OperatorGraph& graph, const std::vector<int>& tensors, std::uint64_t seed,
                                         at::Device device) {
   const DataSource data = synthetic_data(graph, seed);
@@ -115,6 +115,8 @@ std::vector<at::Tensor> stand_in_gradients(const OperatorGraph& graph, const Sta
   }
   return gradients;
 }
+
+}  // namespace
 
 Plan plan_of_units(const OperatorGraph& graph) {
   Plan plan;
@@ -189,7 +191,7 @@ VocabularyPart UnitProfiler::make_loss(const Operator& op) const {
 }
 
 void UnitProfiler::forward(Part& part) {
-  watch_.time(part.samples[kForward], [&] {
+  watch_.time(part.samples[panpipe::at(UnitPass::Forward)], [&] {
     if (part.loss)
       part.found = vocabulary_loss(part.own, vocabulary_statistics(part.own, shard_, graph_.degrees.tensor));
     else
@@ -198,7 +200,7 @@ void UnitProfiler::forward(Part& part) {
 }
 
 void UnitProfiler::backward(Part& part, bool split) {
-  watch_.time(part.samples[split ? kInputGradient : kBackward], [&] {
+  watch_.time(part.samples[panpipe::at(split ? UnitPass::InputGradient : UnitPass::Backward)], [&] {
     if (part.loss)
       vocabulary_gradient(part.own, part.found, at::ones({}, part.own.logits.options()));
     else if (split)
@@ -206,7 +208,8 @@ void UnitProfiler::backward(Part& part, bool split) {
     else
       part.stage->backward(0, part.output_gradients);
   });
-  if (split && part.stage) watch_.time(part.samples[kWeightGradient], [&] { part.stage->weight_gradient(0); });
+  if (split && part.stage)
+    watch_.time(part.samples[panpipe::at(UnitPass::WeightGradient)], [&] { part.stage->weight_gradient(0); });
 }
 
 void UnitProfiler::repeat(const std::function<void()>& together, std::vector<UnitSamples>& samples) {
@@ -220,9 +223,9 @@ void UnitProfiler::repeat(const std::function<void()>& together, std::vector<Uni
     watch_.read();
   }
   for (std::size_t u = 0; u < units_.size(); ++u) {
-    for (std::size_t pass = 0; pass < kUnitPasses; ++pass) {
+    for (std::size_t pass = 0; pass < samples[u].size(); ++pass) {
       // A turn runs the forward twice, in front of the whole backward and of its halves.
-      std::vector<double> sums(pass == kForward ? 2 : 1, 0.0);
+      std::vector<double> sums(pass == panpipe::at(UnitPass::Forward) ? 2 : 1, 0.0);
       for (Part& part : units_[u]) {
         const std::vector<double> own = std::exchange(part.samples[pass], {});
         for (std::size_t i = 0; i < own.size(); ++i) sums[i] += own[i];

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -23,8 +24,8 @@
 namespace panpipe::exec {
 
 // Seconds of a unit per repetition, by pass.
-enum UnitPass : std::size_t { kForward, kBackward, kInputGradient, kWeightGradient, kUnitPasses };
-using UnitSamples = std::array<std::vector<double>, kUnitPasses>;
+enum class UnitPass : std::uint8_t { Forward, Backward, InputGradient, WeightGradient };
+using UnitSamples = std::array<std::vector<double>, 4>;
 
 struct UnitMemory {
   std::int64_t saved = 0;            // made inside and kept for the backward
@@ -39,13 +40,6 @@ Plan plan_of_units(const OperatorGraph& graph);
 // Runs of neighbouring units whose parameters, gradients and one microbatch fit into `bytes`, with at least one unit each.
 // Profiling holds one run at a time, so it can measure models larger than memory.
 std::vector<std::pair<int, int>> windows(const OperatorGraph& graph, const StageLayout& layout, std::int64_t bytes);
-
-// Stand-ins for tensors from other units, and for gradients sent back to them. Their values do not matter, because no operator's
-// time depends on them, except for denormal numbers.
-std::vector<at::Tensor> stand_in_values(const OperatorGraph& graph, const std::vector<int>& tensors, std::uint64_t seed,
-                                        at::Device device);
-std::vector<at::Tensor> stand_in_gradients(const OperatorGraph& graph, const StageLayout& layout, const std::vector<int>& outputs,
-                                           at::Device device);
 
 class UnitProfiler {
  public:

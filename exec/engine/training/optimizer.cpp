@@ -13,87 +13,130 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "base/error.hpp"
+#include "costmodel/cost/matrix_optimizer.hpp"
+#include "exec/engine/training/learning_rate.hpp"
 
 namespace panpipe::exec {
 
-Optimizer::Optimizer(const OptimizerRequest& request, std::vector<at::Tensor> parameters, std::vector<MatrixParts> parts)
-    : request_(request), parameters_(std::move(parameters)), parts_(std::move(parts)) {
-  PANPIPE_CHECK(parts_.empty() || parts_.size() == parameters_.size(), "parts of every parameter");
-  parts_.resize(parameters_.size());
-  state_.resize(state_names(request).size());
-  for (auto& values : state_)
-    for (const at::Tensor& parameter : parameters_) values.push_back(at::zeros_like(parameter));
+namespace {
+
+OptimizerRequest request_for(OptimizerRequest request, const ParameterNumbers& numbers) {
+  request.learning_rate = numbers.learning_rate;
+  request.weight_decay = numbers.weight_decay;
+  if (steps_matrices(request.name) && !numbers.matrix) request.name = "adamw";  // what is no matrix
+  return request;
 }
 
-std::vector<std::string> Optimizer::state_names(const OptimizerRequest& request) {
-  if (request.name == "adam" || request.name == "adamw") return {"exp_avg", "exp_avg_sq"};
-  if (request.momentum > 0 || request.name == "muon") return {"momentum_buffer"};
+// As torch/optim/_muon.py, _single_tensor_muon. The momentum is element by element, so that each part has its own.
+void step_matrix(const OptimizerRequest& request, const at::Tensor& parameter, const at::Tensor& gradient,
+                 const at::Tensor& momentum, const MatrixParts& parts, double learning_rate) {
+  momentum.lerp_(gradient, 1 - request.momentum);
+  at::Tensor update = request.nesterov ? at::lerp(gradient, momentum, request.momentum) : momentum;
+  if (parts.whole) update = parts.whole(update);
+  const auto rows = static_cast<double>(update.size(-2)), columns = static_cast<double>(update.size(-1));
+  if (update.dim() == 2) {
+    update = newton_schulz(update, request.newton_schulz_steps);
+  } else {
+    std::vector<at::Tensor> experts;
+    for (const at::Tensor& expert : update.unbind(0)) experts.push_back(newton_schulz(expert, request.newton_schulz_steps));
+    update = at::stack(experts);
+  }
+  if (parts.part) update = parts.part(update);
+  parameter.mul_(1 - learning_rate * request.weight_decay);
+  parameter.add_(update, -learning_rate * update_scale(request.update_scale, rows, columns));
+}
+
+}  // namespace
+
+std::vector<std::string> state_names(const OptimizerRequest& request, const ParameterNumbers& numbers) {
+  const std::string name = request_for(request, numbers).name;
+  if (name == "adam" || name == "adamw") return {"exp_avg", "exp_avg_sq"};
+  if (request.momentum > 0 || name == "muon") return {"momentum_buffer"};
   return {};
 }
 
-void Optimizer::step(const std::vector<at::Tensor>& gradients, double learning_rate) {
-  PANPIPE_CHECK(gradients.size() == parameters_.size(), "one gradient per parameter");
+Optimizer::Optimizer(const OptimizerRequest& request, const TrainingRequest& training, const std::vector<at::Tensor>& parameters,
+                     const std::vector<ParameterNumbers>& numbers, const std::vector<MatrixParts>& parts)
+    : request_(request), training_(training) {
+  PANPIPE_CHECK(numbers.empty() || parameters.size() == numbers.size(), "numbers of every parameter");
+  PANPIPE_CHECK(parts.empty() || parameters.size() == parts.size(), "parts of every parameter");
+  std::map<ParameterNumbers, std::size_t> group_of;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const ParameterNumbers own = numbers.empty()
+                                     ? ParameterNumbers{request.learning_rate, request.weight_decay, steps_matrices(request.name)}
+                                     : numbers[i];
+    const auto [known, made] = group_of.try_emplace(own, groups_.size());
+    if (made) groups_.push_back({request_for(request, own)});
+    Group& group = groups_[known->second];
+    group.state.resize(state_names(request, own).size());
+    for (auto& values : group.state) values.push_back(at::zeros_like(parameters[i]));
+    places_.emplace_back(known->second, group.parameters.size());
+    group.parameters.push_back(parameters[i]);
+    group.parts.push_back(parts.empty() ? MatrixParts{} : parts[i]);
+  }
+}
+
+at::Tensor Optimizer::state(std::size_t name, std::size_t parameter) const {
+  const auto& [group, place] = places_[parameter];
+  return groups_[group].state[name][place];
+}
+
+void Optimizer::step(const std::vector<at::Tensor>& gradients, std::int64_t update) {
+  PANPIPE_CHECK(gradients.size() == places_.size(), "one gradient per parameter");
   ++updates_;
-  if (parameters_.empty() || request_.name == "none") return;
   const at::NoGradGuard no_graph;
-  if (request_.name == "muon") {
-    for (std::size_t i = 0; i < parameters_.size(); ++i) step_matrix(i, gradients[i], learning_rate);
+  for (std::size_t i = 0; i < gradients.size(); ++i) groups_[places_[i].first].gradients.push_back(gradients[i]);
+  for (Group& group : groups_) {
+    step(group, learning_rate(request_, training_, update, group.request.learning_rate));
+    group.gradients.clear();
+  }
+}
+
+void Optimizer::step(const Group& group, double learning_rate) const {
+  const OptimizerRequest& request = group.request;
+  const std::vector<at::Tensor>& parameters = group.parameters;
+  if (request.name == "none") return;
+  if (request.name == "muon") {
+    for (std::size_t i = 0; i < parameters.size(); ++i)
+      step_matrix(request, parameters[i], group.gradients[i], group.state[0][i], group.parts[i], learning_rate);
     return;
   }
-  if (request_.name == "adam" || request_.name == "adamw") {
+  if (request.name == "adam" || request.name == "adamw") {
     // The operator reads one count per parameter; ours are all the same.
-    const at::Tensor count = at::full({}, static_cast<double>(updates_), parameters_[0].options().dtype(at::kFloat));
-    const std::vector<at::Tensor> counts(parameters_.size(), count);
+    const at::Tensor count = at::full({}, static_cast<double>(updates_), parameters[0].options().dtype(at::kFloat));
+    const std::vector<at::Tensor> counts(parameters.size(), count);
     const auto update = [&](auto fused) {
-      fused(parameters_, gradients, state_[0], state_[1], std::vector<at::Tensor>{}, counts, learning_rate, request_.beta1,
-            request_.beta2, request_.weight_decay, request_.epsilon, /*amsgrad=*/false, /*maximize=*/false);
+      fused(parameters, group.gradients, group.state[0], group.state[1], std::vector<at::Tensor>{}, counts, learning_rate,
+            request.beta1, request.beta2, request.weight_decay, request.epsilon, /*amsgrad=*/false, /*maximize=*/false);
     };
-    if (request_.name == "adamw")
+    if (request.name == "adamw")
       update([](const auto&... arguments) { at::_fused_adamw_(arguments...); });
     else
       update([](const auto&... arguments) { at::_fused_adam_(arguments...); });
     return;
   }
-  const auto update = [&](at::TensorList parameters, at::TensorList by, at::TensorList momenta) {
+  const auto update = [&](at::TensorList of, at::TensorList by, at::TensorList momenta) {
     // A momentum buffer of zeros becomes the first gradient, as PyTorch's first step makes it.
-    at::_fused_sgd_(parameters, by, momenta, request_.weight_decay, request_.momentum, learning_rate, /*dampening=*/0,
-                    /*nesterov=*/false, /*maximize=*/false, /*is_first_step=*/false);
+    at::_fused_sgd_(of, by, momenta, request.weight_decay, request.momentum, learning_rate, /*dampening=*/0, /*nesterov=*/false,
+                    /*maximize=*/false, /*is_first_step=*/false);
   };
-  const std::vector<at::Tensor> momenta = state_.empty() ? std::vector<at::Tensor>{} : state_[0];
-  if (!parameters_[0].is_cpu()) return update(parameters_, gradients, momenta);
+  const std::vector<at::Tensor> momenta = group.state.empty() ? std::vector<at::Tensor>{} : group.state[0];
+  if (!parameters[0].is_cpu()) return update(parameters, group.gradients, momenta);
   // LibTorch 2.11 on a CPU: of 16 or more elements of two bytes the operator updates none, and writes what memory happened to
   // hold to the momentum. They are updated in fp32 and rounded once, as the operator does on GPUs.
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    const at::ScalarType type = parameters_[i].element_size() == 2 ? at::kFloat : parameters_[i].scalar_type();
-    const at::Tensor wide = parameters_[i].to(type);
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const at::ScalarType type = parameters[i].element_size() == 2 ? at::kFloat : parameters[i].scalar_type();
+    const at::Tensor wide = parameters[i].to(type);
     std::vector<at::Tensor> momentum;
     if (!momenta.empty()) momentum.push_back(momenta[i].to(type));
-    update(wide, gradients[i].to(type), momentum);
-    if (wide.is_same(parameters_[i])) continue;
-    parameters_[i].copy_(wide);
+    update(wide, group.gradients[i].to(type), momentum);
+    if (wide.is_same(parameters[i])) continue;
+    parameters[i].copy_(wide);
     if (!momenta.empty()) momenta[i].copy_(momentum[0]);
   }
-}
-
-// As torch/optim/_muon.py, _single_tensor_muon. The momentum is element by element, so that each part has its own.
-void Optimizer::step_matrix(std::size_t i, const at::Tensor& gradient, double learning_rate) const {
-  const at::Tensor &parameter = parameters_[i], &momentum = state_[0][i];
-  momentum.lerp_(gradient, 1 - request_.momentum);
-  at::Tensor update = request_.nesterov ? at::lerp(gradient, momentum, request_.momentum) : momentum;
-  if (parts_[i].whole) update = parts_[i].whole(update);
-  const auto rows = static_cast<double>(update.size(-2)), columns = static_cast<double>(update.size(-1));
-  if (update.dim() == 2) {
-    update = newton_schulz(update, request_.newton_schulz_steps);
-  } else {
-    std::vector<at::Tensor> experts;
-    for (const at::Tensor& expert : update.unbind(0)) experts.push_back(newton_schulz(expert, request_.newton_schulz_steps));
-    update = at::stack(experts);
-  }
-  if (parts_[i].part) update = parts_[i].part(update);
-  parameter.mul_(1 - learning_rate * request_.weight_decay);
-  parameter.add_(update, -learning_rate * update_scale(request_.update_scale, rows, columns));
 }
 
 at::Tensor newton_schulz(const at::Tensor& matrix, int steps) {

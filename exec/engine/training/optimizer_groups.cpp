@@ -14,7 +14,6 @@
 #include "costmodel/workload/operands.hpp"
 #include "costmodel/workload/operator_table.hpp"
 #include "exec/engine/parameters.hpp"
-#include "exec/engine/training/learning_rate.hpp"
 
 namespace panpipe::exec {
 namespace {
@@ -69,17 +68,7 @@ Roots roots_that_match(const OperatorGraph& graph, const Roots& trained, const S
                   instead, likely));
 }
 
-OptimizerRequest request_for(OptimizerRequest request, const ParameterNumbers& numbers) {
-  request.weight_decay = numbers.weight_decay;
-  if (steps_matrices(request.name) && !numbers.matrix) request.name = "adamw";  // what is no matrix
-  return request;
-}
-
 }  // namespace
-
-std::vector<std::string> state_names(OptimizerRequest request, const ParameterNumbers& numbers) {
-  return Optimizer::state_names(request_for(std::move(request), numbers));
-}
 
 std::map<int, ParameterNumbers> parameter_numbers(const OperatorGraph& graph, const Scenario& scenario) {
   const OptimizerRequest& optimizer = scenario.optimizer;
@@ -112,47 +101,6 @@ std::map<int, ParameterNumbers> parameter_numbers(const OperatorGraph& graph, co
     }
   }
   return numbers;
-}
-
-GroupedOptimizer::GroupedOptimizer(const OptimizerRequest& request, const TrainingRequest& training,
-                                   const std::vector<at::Tensor>& parameters, const std::vector<ParameterNumbers>& numbers,
-                                   const std::vector<MatrixParts>& parts)
-    : request_(request), training_(training) {
-  PANPIPE_CHECK(parameters.size() == numbers.size(), "numbers of every parameter");
-  std::map<ParameterNumbers, std::size_t> group_of;
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const auto [group, made] = group_of.try_emplace(numbers[i], groups_.size());
-    if (made) groups_.push_back({numbers[i], {}, nullptr});
-    places_.emplace_back(group->second, groups_[group->second].parameters.size());
-    groups_[group->second].parameters.push_back(i);
-  }
-  for (Group& group : groups_) {
-    std::vector<at::Tensor> own;
-    std::vector<MatrixParts> own_parts;
-    for (const std::size_t i : group.parameters) {
-      own.push_back(parameters[i]);
-      if (!parts.empty()) own_parts.push_back(parts[i]);
-    }
-    group.optimizer = std::make_unique<Optimizer>(request_for(request, group.numbers), std::move(own), std::move(own_parts));
-  }
-}
-
-void GroupedOptimizer::step(const std::vector<at::Tensor>& gradients, std::int64_t update) {
-  PANPIPE_CHECK(gradients.size() == places_.size(), "one gradient per parameter");
-  for (Group& group : groups_) {
-    std::vector<at::Tensor> own;
-    for (const std::size_t i : group.parameters) own.push_back(gradients[i]);
-    group.optimizer->step(own, learning_rate(request_, training_, update, group.numbers.learning_rate));
-  }
-}
-
-at::Tensor GroupedOptimizer::state(std::size_t name, std::size_t parameter) const {
-  const auto& [group, place] = places_[parameter];
-  return groups_[group].optimizer->state(name, place);
-}
-
-void GroupedOptimizer::set_updates(std::int64_t updates) {
-  for (Group& group : groups_) group.optimizer->set_updates(updates);
 }
 
 }  // namespace panpipe::exec

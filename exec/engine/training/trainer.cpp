@@ -149,7 +149,7 @@ void Trainer::make_optimizer() {
   }
   std::optional<UncountedMemory> host;
   if (slots_) host.emplace();
-  optimizer_ = std::make_unique<GroupedOptimizer>(scenario.optimizer, scenario.training, masters, own, parts);
+  optimizer_ = std::make_unique<Optimizer>(scenario.optimizer, scenario.training, masters, own, parts);
 }
 
 int Trainer::own_share(std::size_t i) const {

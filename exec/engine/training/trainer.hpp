@@ -135,7 +135,7 @@ class Trainer {
   LossScaler scaler_;
   std::unique_ptr<WholeMatrices> matrices_;   // nullptr where the optimizer steps none
   std::map<int, ParameterNumbers> settings_;  // of trained parameters, by root
-  std::unique_ptr<GroupedOptimizer> optimizer_;
+  std::unique_ptr<Optimizer> optimizer_;
   std::map<int, bool> first_here_;    // by root: the first of the stages that use it is of this position
   std::vector<int> owner_;            // per parameter of gradients_: index of the replica that updates it, -1 = all
   std::vector<std::size_t> updated_;  // parameters that this rank updates
