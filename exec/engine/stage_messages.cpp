@@ -72,6 +72,36 @@ void StageMessages::post(const Action& action) {
   for (const int index : read_by(action, backward)) post_message(index, layout_.slice_index(action), backward);
 }
 
+// One span per message for any number of tensors, as in predictions.
+void StageMessages::note_transfer(int index, const Action& of, bool backward, bool sends, SpanLog::Moment start,
+                                  std::vector<SpanLog::Moment> ends, std::int64_t bytes) {
+  const Message& message = this->message(index);
+  const int producer = backward ? message.to : message.from, consumer = backward ? message.from : message.to;
+  const Action action{
+      .kind = backward ? (sends ? ActionKind::SendB : ActionKind::RecvB) : (sends ? ActionKind::SendF : ActionKind::RecvF),
+      .split = of.split,
+      .stage = sends ? producer : consumer,
+      .microbatch = layout_.in_own_step(of).microbatch};
+  Span span = span_on(transport_.rank(), sends ? Lane::Send : Lane::Receive, action, bytes);
+  span.peer = rank_of_stage(plan_, sends ? consumer : producer, place_);
+  span.flow_id = static_cast<std::int32_t>(layout_.tag(index, 0, layout_.slice_index(of), backward));
+  spans_.note(std::move(span), std::move(start), std::move(ends));
+}
+
+// Consumers in the order of their stages: the sum of their gradients does not depend on who was first.
+std::vector<at::Tensor> StageMessages::take(const Action& action, const std::vector<int>& tensors, bool backward) {
+  std::vector<at::Tensor> values(tensors.size());
+  for (const int index : read_by(action, backward)) {
+    std::vector<at::Tensor> arrived = receive(index, action, backward);
+    for (std::size_t i = 0; i < arrived.size(); ++i) {
+      if (!arrived[i].defined()) continue;
+      at::Tensor& value = values[position_in(tensors, message(index).tensors[i])];
+      value = value.defined() ? value.add(arrived[i]) : std::move(arrived[i]);
+    }
+  }
+  return values;
+}
+
 std::vector<at::Tensor> StageMessages::receive(int index, const Action& of, bool backward) {
   const Message& message = this->message(index);
   const int stage = backward ? message.to : message.from, other = rank_of_stage(plan_, stage, place_);
@@ -103,69 +133,34 @@ std::vector<at::Tensor> StageMessages::receive(int index, const Action& of, bool
   return values;
 }
 
-void StageMessages::send(int index, const Action& of, bool backward, const std::vector<at::Tensor>& values) {
-  const int slice = layout_.slice_index(of);
-  const Message& message = this->message(index);
-  const int other = rank_of_stage(plan_, backward ? message.from : message.to, place_);
-  if (other == transport_.rank()) {
-    local_[{index, {slice, backward}}] = values;
-    return;
-  }
-  const SpanLog::Moment ready = spans_.now();
-  std::int64_t bytes = 0;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    if (backward && !message.gradient[i]) continue;
-    at::Tensor value = values[i];
-    if (!value.defined()) {  // no gradient flowed: the receiver still waits for one
-      const Tensor& tensor = tensor_of(message, i, slice);
-      value = at::zeros(tensor.shape, at::TensorOptions(scalar_type(tensor.dtype)).device(device_));
-    }
-    bytes += static_cast<std::int64_t>(value.nbytes());
-    sends_.push_back(transport_.send(value.contiguous(), other, layout_.tag(index, static_cast<int>(i), slice, backward)));
-  }
-  if (bytes > 0) note_transfer(index, of, backward, true, ready, {spans_.now()}, bytes);
-  std::erase_if(sends_, [](const PendingPtr& send) { return send->done(); });
-}
-
-// One span per message for any number of tensors, as in predictions.
-void StageMessages::note_transfer(int index, const Action& of, bool backward, bool sends, SpanLog::Moment start,
-                                  std::vector<SpanLog::Moment> ends, std::int64_t bytes) {
-  const Message& message = this->message(index);
-  const int producer = backward ? message.to : message.from, consumer = backward ? message.from : message.to;
-  const Action action{
-      .kind = backward ? (sends ? ActionKind::SendB : ActionKind::RecvB) : (sends ? ActionKind::SendF : ActionKind::RecvF),
-      .split = of.split,
-      .stage = sends ? producer : consumer,
-      .microbatch = layout_.in_own_step(of).microbatch};
-  Span span = span_on(transport_.rank(), sends ? Lane::Send : Lane::Receive, action, bytes);
-  span.peer = rank_of_stage(plan_, sends ? consumer : producer, place_);
-  span.flow_id = static_cast<std::int32_t>(layout_.tag(index, 0, layout_.slice_index(of), backward));
-  spans_.note(std::move(span), std::move(start), std::move(ends));
-}
-
-// Consumers in the order of their stages: the sum of their gradients does not depend on who was first.
-std::vector<at::Tensor> StageMessages::take(const Action& action, const std::vector<int>& tensors, bool backward) {
-  std::vector<at::Tensor> values(tensors.size());
-  for (const int index : read_by(action, backward)) {
-    std::vector<at::Tensor> arrived = receive(index, action, backward);
-    for (std::size_t i = 0; i < arrived.size(); ++i) {
-      if (!arrived[i].defined()) continue;
-      at::Tensor& value = values[position_in(tensors, message(index).tensors[i])];
-      value = value.defined() ? value.add(arrived[i]) : std::move(arrived[i]);
-    }
-  }
-  return values;
-}
-
 void StageMessages::give(const Action& action, const std::vector<int>& tensors, const std::vector<at::Tensor>& values,
                          bool backward, bool evaluates) {
   const StageRange& stage = layout_.stages[action.stage];
+  const int slice = layout_.slice_index(action);
   for (const int index : backward ? stage.incoming : stage.outgoing) {
-    const Message& to = message(index);
-    if (!(backward ? to.back : to.forth) || (evaluates && !layout_.stages[to.to].runs_forward)) continue;
+    const Message& message = this->message(index);
+    if (!(backward ? message.back : message.forth) || (evaluates && !layout_.stages[message.to].runs_forward)) continue;
+    const int other = rank_of_stage(plan_, backward ? message.from : message.to, place_);
     std::vector<at::Tensor> sent;
-    for (const int tensor : to.tensors) sent.push_back(values[position_in(tensors, tensor)]);
-    send(index, action, backward, sent);
+    for (const int tensor : message.tensors) sent.push_back(values[position_in(tensors, tensor)]);
+    if (other == transport_.rank()) {
+      local_[{index, {slice, backward}}] = std::move(sent);
+      continue;
+    }
+    const SpanLog::Moment ready = spans_.now();
+    std::int64_t bytes = 0;
+    for (std::size_t i = 0; i < sent.size(); ++i) {
+      at::Tensor& value = sent[i];
+      if (backward && !message.gradient[i]) continue;
+      if (!value.defined()) {  // no gradient flowed: the receiver still waits for one
+        const Tensor& tensor = tensor_of(message, i, slice);
+        value = at::zeros(tensor.shape, at::TensorOptions(scalar_type(tensor.dtype)).device(device_));
+      }
+      bytes += static_cast<std::int64_t>(value.nbytes());
+      sends_.push_back(transport_.send(value.contiguous(), other, layout_.tag(index, static_cast<int>(i), slice, backward)));
+    }
+    if (bytes > 0) note_transfer(index, action, backward, true, ready, {spans_.now()}, bytes);
+    std::erase_if(sends_, [](const PendingPtr& send) { return send->done(); });
   }
 }
 

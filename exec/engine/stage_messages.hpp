@@ -55,7 +55,6 @@ class StageMessages {
   const Tensor& tensor_of(const Message& message, std::size_t number, int slice) const;
   void post_message(int index, int slice, bool backward);
   std::vector<at::Tensor> receive(int index, const Action& of, bool backward);
-  void send(int index, const Action& of, bool backward, const std::vector<at::Tensor>& values);
   void note_transfer(int index, const Action& of, bool backward, bool sends, SpanLog::Moment start,
                      std::vector<SpanLog::Moment> ends, std::int64_t bytes);
 

@@ -259,7 +259,7 @@ void Worker::run_step(StepRun& run, Pass& pass) {
     const bool captures = parked != parked_.end() && pass.action.kind == ActionKind::F && !run.evaluates;
     if (captures && pass.next == 0) parked->second = std::make_unique<ParkedActivations>(options_.device);
     const ParkedActivations::Capture capture(captures ? parked->second.get() : nullptr);
-    pass.steps[pass.next++]();
+    pass.steps[pass.next++](pass.values);
   }
   const bool last = pass.next == pass.steps.size();
   if (last) end_pass(run, pass);

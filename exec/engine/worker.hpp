@@ -123,14 +123,13 @@ class Worker {
   void set_loss_scale(double scale) { options_.loss_scale = scale; }  // for the following steps
 
  private:
-  using Values = std::vector<at::Tensor>;
   // A running entry of the order.
   struct Pass {
     Action action;
     Steps steps{};
     std::size_t next = 0;
-    std::shared_ptr<Values> values = std::make_shared<Values>();  // what the first step reads; what the last step made
-    SpanLog::Moment started{};                                    // when what it reads was there
+    Values values{};            // what the first step reads; what the last step made
+    SpanLog::Moment started{};  // when what it reads was there
     std::vector<SpanLog::Interval> waits{};
   };
 
@@ -152,7 +151,6 @@ class Worker {
 
   // A pass (worker_passes.cpp): its steps, what it reads, and what it leaves.
   Pass prepare(StepRun& run, const Action& action);
-  Steps forward(StepRun& run, const Pass& pass);
   void begin_pass(StepRun& run, Pass& pass);
   void end_pass(StepRun& run, Pass& pass);
   void copy(const Action& action);

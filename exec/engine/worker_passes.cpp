@@ -54,49 +54,40 @@ CallContext Worker::context_of(StepRun& run, const Action& action) {
   return context;
 }
 
-Steps Worker::forward(StepRun& run, const Pass& pass) {
-  const Action& action = pass.action;
-  SegmentedStage& stage = stage_of(action);
-  const StageRange& range = layout_.stages[action.stage];
-  const CallContext context = context_of(run, action);
-  const int slice = layout_.slice_index(action);
-  const auto take = [values = pass.values] { return std::move(*values); };
-  const auto give = [values = pass.values](Values made) { *values = std::move(made); };
-  if (run.evaluates) return stage.evaluate(slice, context, take, give);
-  const bool whole = plan_.stages[action.stage].recompute == Recompute::Full && !range.by_blocks;
-  const bool drops = whole || recomputed_.count(key_of(action)) > 0 || !range.runs_backward;
-  return stage.forward(slice, context, drops && action.kind == ActionKind::F, take, give);
-}
-
 Worker::Pass Worker::prepare(StepRun& run, const Action& action) {
   Pass pass{.action = action};
   const int slice = layout_.slice_index(action);
   switch (action.kind) {
     case ActionKind::F:
-      pass.steps = forward(run, pass);
+    case ActionKind::R: {
+      if (!runs_forward(action)) {
+        pass.steps = stage_of(action).recompute(slice);
+        break;
+      }
+      const StageRange& range = layout_.stages[action.stage];
+      const bool whole = plan_.stages[action.stage].recompute == Recompute::Full && !range.by_blocks;
+      const bool drops = whole || recomputed_.count(key_of(action)) > 0 || !range.runs_backward;
+      const bool recorded = !run.evaluates && !(drops && action.kind == ActionKind::F);
+      pass.steps = stage_of(action).forward({slice, context_of(run, action), recorded});
       break;
+    }
     case ActionKind::B:
     case ActionKind::I:
-      pass.steps = stage_of(action).backward(
-          action.kind, slice, [values = pass.values] { return std::move(*values); },
-          [values = pass.values](Values made) { *values = std::move(made); });
+      pass.steps = stage_of(action).backward(action.kind, slice);
       break;
     case ActionKind::W:
       pass.steps = stage_of(action).weight_gradient(slice);
       break;
-    case ActionKind::R:
-      pass.steps = runs_forward(action) ? forward(run, pass) : stage_of(action).recompute(slice);
-      break;
     case ActionKind::Offload:
     case ActionKind::Reload:
-      pass.steps = {[this, action] { copy(action); }};
+      pass.steps = {[this, action](Values&) { copy(action); }};
       break;
     case ActionKind::E:
     case ActionKind::S:
     case ActionKind::T:
     case ActionKind::G:
-      pass.steps = {[this, action, values = pass.values] {
-        vocabulary_->run(action, values->empty() ? at::Tensor() : values->front(), options_.loss_scale);
+      pass.steps = {[this, action](Values& values) {
+        vocabulary_->run(action, values.empty() ? at::Tensor() : values.front(), options_.loss_scale);
       }};
       break;
     default:
@@ -127,7 +118,7 @@ void Worker::take_data(const StepRun& run, const Action& action, Values& values)
 void Worker::begin_pass(StepRun& run, Pass& pass) {
   const Action& action = pass.action;
   const bool forward = runs_forward(action), backward = starts_backward(action.kind);
-  Values& values = *pass.values;
+  Values& values = pass.values;
   if (forward || backward) {
     const std::vector<int>& read = forward ? stage_of(action).inputs() : stage_of(action).outputs();
     values = messages_.take(action, read, backward);
@@ -150,7 +141,7 @@ void Worker::begin_pass(StepRun& run, Pass& pass) {
 void Worker::end_pass(StepRun& run, Pass& pass) {
   const Action& action = pass.action;
   const bool backward = starts_backward(action.kind);
-  const Values values = std::move(*pass.values);
+  const Values values = std::move(pass.values);
   if (action.is_vocabulary()) vocabulary_->move_waits_to(pass.waits);
   if (action.kind != ActionKind::F && !backward) return;
   const std::vector<int>& made = backward ? stage_of(action).inputs() : stage_of(action).outputs();

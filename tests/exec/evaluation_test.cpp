@@ -209,7 +209,7 @@ TEST(Evaluation, TakesTheStatisticsThatNormalizationsHaveLearnt) {
   EXPECT_TRUE(at::allclose(kept.values[variance], at::full({2}, 0.9 + 2.0 / 3)));
   const at::Tensor learnt = kept.values[mean].clone();
   context.evaluates = true;
-  const at::Tensor found = stage.evaluate({batch}, context).front();
+  const at::Tensor found = stage.forward(1, {batch}, context).front();
   EXPECT_TRUE(at::allclose(found, (batch - learnt) / std::sqrt(0.9 + 2.0 / 3) * 3 + 1));
   EXPECT_TRUE(at::equal(kept.values[mean], learnt));
   EXPECT_FALSE(found.requires_grad());

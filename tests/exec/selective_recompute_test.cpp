@@ -192,17 +192,15 @@ TEST(SelectiveRecompute, AWholePassRunAgainKeepsAll) {
   std::vector<at::Tensor> inputs;
   for (const int input : stage.inputs())
     inputs.push_back(at::arange(graph.tensors[input].elements(), at::kLong).remainder(90).reshape(graph.tensors[input].shape));
-  const auto run = [](const Steps& steps) {
-    for (const auto& step : steps) step();
+  const auto run = [](const Steps& steps, Values values) {
+    for (const PassStep& step : steps) step(values);
   };
   const auto kept = [&](bool again) {
     const MemoryAccount account;
-    run(stage.forward(
-        0, {.seed = 1}, again, [&] { return inputs; }, [](const std::vector<at::Tensor>&) {}));
-    if (again) run(stage.recompute(0));
+    run(stage.forward({0, {.seed = 1}, !again}), inputs);
+    if (again) run(stage.recompute(0), {});
     const std::int64_t live = account.live();
-    run(stage.backward(
-        ActionKind::B, 0, [] { return std::vector{at::ones({})}; }, [](const std::vector<at::Tensor>&) {}));
+    run(stage.backward(ActionKind::B, 0), {at::ones({})});
     return live;
   };
   kept(true);  // makes the gradients of the parameters

@@ -257,19 +257,27 @@ void OperatorProgram::call_for_samples(const Node& node, CallContext context, to
   stack.assign(1, at::cat(parts, kTokens));
 }
 
-// Random operators draw the same whenever and wherever they are called for this operator and sample.
+// Random operators draw the same whenever and wherever they are called for this operator and sample. A region of the model's
+// author is one of no_grad, or of autocast.
 void OperatorProgram::call(const Node& node, const CallContext& context, torch::jit::Stack& stack) const {
   if (node.row->role == OperatorRole::Attention && context.samples != nullptr && !context.samples->empty())
     return call_for_samples(node, context, stack);
-  if (!node.random) return call_as_stated(node, stack);
-  const std::lock_guard hold(generator_lock());
-  at::Generator generator =
-      device_.is_cpu() ? at::detail::getDefaultCPUGenerator() : at::globalContext().defaultGenerator(device_);
-  generator.set_current_seed(
-      // Neighbouring (operator, microbatch) pairs get unrelated streams.
-      mixed_bits(context.seed ^
-                 mixed_bits(static_cast<std::uint64_t>(context.sample) ^ mixed_bits(static_cast<std::uint64_t>(node.index)))));
-  call_as_stated(node, stack);
+  std::unique_lock<std::mutex> hold;
+  if (node.random) {
+    hold = std::unique_lock(generator_lock());
+    at::Generator generator =
+        device_.is_cpu() ? at::detail::getDefaultCPUGenerator() : at::globalContext().defaultGenerator(device_);
+    generator.set_current_seed(
+        // Neighbouring (operator, microbatch) pairs get unrelated streams.
+        mixed_bits(context.seed ^
+                   mixed_bits(static_cast<std::uint64_t>(context.sample) ^ mixed_bits(static_cast<std::uint64_t>(node.index)))));
+  }
+  if (!node.surrounded) return node.handle.callBoxed(stack);
+  const Operator& op = graph_->operators[node.index];
+  const at::AutoGradMode records(op.recorded && at::GradMode::is_enabled());
+  std::optional<AutocastRegion> region;
+  if (op.autocast) region.emplace(scalar_type(op.autocast->dtype), op.autocast->device == "cuda" ? at::kCUDA : at::kCPU);
+  node.handle.callBoxed(stack);
 }
 
 void OperatorProgram::call_again(int index, const CallContext& context, torch::jit::Stack& stack) const {
@@ -281,16 +289,6 @@ void OperatorProgram::call_again(int index, const CallContext& context, torch::j
   wait_to_read(node, context);
   const AutocastRegion region(context.autocast, device_.type());  // a backward stands in none
   call(node, context, stack);
-}
-
-// A region of the model's author: no_grad, or autocast.
-void OperatorProgram::call_as_stated(const Node& node, torch::jit::Stack& stack) const {
-  if (!node.surrounded) return node.handle.callBoxed(stack);
-  const Operator& op = graph_->operators[node.index];
-  const at::AutoGradMode records(op.recorded && at::GradMode::is_enabled());
-  std::optional<AutocastRegion> region;
-  if (op.autocast) region.emplace(scalar_type(op.autocast->dtype), op.autocast->device == "cuda" ? at::kCUDA : at::kCPU);
-  node.handle.callBoxed(stack);
 }
 
 void OperatorProgram::fill_stack(const Node& node, const Slots& slots, const CallContext& context,

@@ -99,7 +99,6 @@ class OperatorProgram {
   void run(const Node& node, const CallContext& context, torch::jit::Stack& stack) const;
   void call(const Node& node, const CallContext& context, torch::jit::Stack& stack) const;
   void call_for_samples(const Node& node, CallContext context, torch::jit::Stack& stack) const;
-  void call_as_stated(const Node& node, torch::jit::Stack& stack) const;
   int slot_of(int tensor);
 
   const OperatorGraph* graph_;

@@ -1,6 +1,8 @@
 // A segment: what one rank computes alone, with an autograd graph of its own.
 #include <ATen/core/grad_mode.h>
 
+#include <optional>
+
 #include "exec/engine/stage/stage_operator.hpp"
 
 namespace panpipe::exec {
@@ -16,18 +18,35 @@ class Segment : public StageOperator {
     stage_.set_recomputed(site.range.listed);
   }
 
+  // A forward that is dropped updates the buffers; when it runs again, it works on what they were before. An evaluation updates
+  // none. Dropped is a whole pass, or this segment, which its backward runs again.
   void forward(ForwardFlow& flow) override {
     std::vector<at::Tensor> values;
     for (const int tensor : stage_.inputs()) values.push_back(take(flow, tensor));
-    std::vector<at::Tensor> made = call(flow, values);
+    CallContext context = flow.context;
+    context.seed = seed_of(context, part_.divided || site_.graph.degrees.sequence_parallel);
+    context.context_member = site_.groups.member(Among::Context);
+    std::vector<at::Tensor> written;
+    if (!context.evaluates) written = before(flow.microbatch);
+    std::optional<at::NoGradGuard> no_graph;
+    if (!context.evaluates && (!flow.recorded || part_.again)) {
+      no_graph.emplace();
+      std::vector<at::Tensor>& again = before_[flow.microbatch];
+      if (written.empty()) again = stage_.written_buffers();
+      for (const at::Tensor& buffer : written) again.push_back(buffer.clone());
+      if (flow.recorded) kept_[flow.microbatch] = {context, values};
+    }
+    std::vector<at::Tensor> made = stage_.forward(flow.microbatch, values, context, written);
     for (std::size_t i = 0; i < made.size(); ++i) flow.values[stage_.outputs()[i]].tensor = std::move(made[i]);
   }
 
   void backward(BackwardFlow& flow) override {
     std::vector<at::Tensor> gradients, found;
     for (const int tensor : stage_.outputs()) gradients.push_back(flow.take(tensor));
-    if (const auto kept = kept_.extract(flow.microbatch); !kept.empty())
+    if (auto kept = kept_.extract(flow.microbatch); !kept.empty()) {
+      kept.mapped().context.again = true;
       stage_.forward(flow.microbatch, kept.mapped().inputs, kept.mapped().context, before(flow.microbatch));
+    }
     if (flow.kind == ActionKind::B && !flow.posting) {
       found = stage_.backward(flow.microbatch, gradients);
     } else {
@@ -35,7 +54,6 @@ class Segment : public StageOperator {
       if (flow.kind == ActionKind::B) flow.weights.push_back(&stage_);
     }
     for (std::size_t i = 0; i < found.size(); ++i) flow.add(stage_.inputs()[i], {std::move(found[i])});
-    slices_.erase(flow.microbatch);
   }
 
   bool has_weights() const override { return true; }
@@ -45,7 +63,6 @@ class Segment : public StageOperator {
     stage_.clear();
     before_.clear();
     kept_.clear();
-    slices_.clear();
   }
 
  private:
@@ -59,31 +76,6 @@ class Segment : public StageOperator {
     return found.empty() ? std::vector<at::Tensor>() : std::move(found.mapped());
   }
 
-  // A forward that is dropped updates the buffers; when it runs again, it works on what they were before. An evaluation updates
-  // none. Dropped is a whole pass, or this segment, which its backward runs again.
-  std::vector<at::Tensor> call(ForwardFlow& flow, const std::vector<at::Tensor>& values) {
-    CallContext context = flow.context;
-    context.seed = seed_of(context, part_.divided || site_.graph.degrees.sequence_parallel);
-    context.context_member = site_.groups.member(Among::Context);
-    if (context.evaluates) return stage_.evaluate(values, context);
-    const std::vector<at::Tensor> written = before(flow.microbatch);
-    if (flow.recorded && !part_.again) {
-      slices_[flow.microbatch] = context.slice;
-      return stage_.forward(flow.microbatch, values, context, written);
-    }
-    const at::NoGradGuard no_graph;
-    std::vector<at::Tensor>& again = before_[flow.microbatch];
-    if (written.empty()) again = stage_.written_buffers();
-    for (const at::Tensor& buffer : written) again.push_back(buffer.clone());
-    if (flow.recorded) {
-      kept_[flow.microbatch] = {context, values};
-      kept_[flow.microbatch].context.again = true;
-    }
-    std::vector<at::Tensor> made = stage_.forward(flow.microbatch, values, context, written);
-    stage_.forget(flow.microbatch);
-    return made;
-  }
-
   struct Kept {
     CallContext context;
     std::vector<at::Tensor> inputs;
@@ -91,8 +83,6 @@ class Segment : public StageOperator {
   Stage stage_;
   std::unordered_map<int, std::vector<at::Tensor>> before_;  // by microbatch
   std::unordered_map<int, Kept> kept_;                       // of a segment that runs again, by microbatch
-  // By microbatch, from its forward to its backward: what the slices of a sequence attend to lives as long as one of them.
-  std::unordered_map<int, std::shared_ptr<const SequenceSlice>> slices_;
 };
 
 }  // namespace

@@ -48,30 +48,33 @@ void SegmentedStage::close(const Part& part, bool backward, bool gradients) {
 
 // `run`: parts [first, end) of a step in the order of execution, which for a backward counts from the last part: a step ends with
 // the part that posts a collective.
-Steps SegmentedStage::in_steps(bool backward, std::function<void()> begin,
-                               const std::function<void(std::size_t, std::size_t)>& run, std::function<void()> end) const {
+Steps SegmentedStage::in_steps(bool backward, PassStep begin, const std::function<void(std::size_t, std::size_t)>& run,
+                               PassStep end) const {
   Steps steps;
   std::size_t first = 0;
   for (std::size_t next = 1; next <= parts_.size(); ++next) {
     const bool last = next == parts_.size();
     if (!last && !parts_[backward ? parts_.size() - next : next - 1].op->posts(backward)) continue;
-    steps.emplace_back([run, first, next, begin = std::exchange(begin, {}), end = last ? std::exchange(end, {}) : nullptr] {
-      if (begin) begin();
-      run(first, next);
-      if (end) end();
-    });
+    steps.emplace_back(
+        [run, first, next, begin = std::exchange(begin, {}), end = last ? std::exchange(end, {}) : nullptr](Values& values) {
+          if (begin) begin(values);
+          run(first, next);
+          if (end) end(values);
+        });
     first = next;
   }
   return steps;
 }
 
-Steps SegmentedStage::forward_steps(ForwardFlow start, Take inputs, Give outputs) {
+// What runs again has its inputs, and nobody takes its results.
+Steps SegmentedStage::forward(ForwardFlow start) {
   const auto flow = std::make_shared<ForwardFlow>(std::move(start));
   return in_steps(
       false,
-      [this, flow, take = std::move(inputs)] {
-        std::vector<at::Tensor> values = take();
+      [this, flow](Values& values) {
+        if (flow->context.again) return;
         for (std::size_t i = 0; i < inputs_.size(); ++i) flow->values[inputs_[i]].tensor = std::move(values[i]);
+        if (!flow->recorded && !flow->context.evaluates) dropped_.insert_or_assign(flow->microbatch, *flow);
       },
       [this, flow](std::size_t first, std::size_t end) {
         std::optional<at::NoGradGuard> no_graph;
@@ -82,26 +85,12 @@ Steps SegmentedStage::forward_steps(ForwardFlow start, Take inputs, Give outputs
           close(parts_[p], false, false);
         }
       },
-      [this, flow, give = std::move(outputs)] {
-        std::vector<at::Tensor> values;
-        for (const int tensor : outputs_) values.push_back(flow->values.at(tensor).resolve());
+      [this, flow](Values& values) {
+        Values made;
+        for (const int tensor : outputs_) made.push_back(flow->values.at(tensor).resolve());
         flow->values.clear();
-        give(std::move(values));
+        if (!flow->context.again) values = std::move(made);
       });
-}
-
-Steps SegmentedStage::evaluate(int microbatch, const CallContext& context, Take inputs, Give outputs) {
-  return forward_steps({microbatch, context, false}, std::move(inputs), std::move(outputs));
-}
-
-Steps SegmentedStage::forward(int microbatch, const CallContext& context, bool drop, Take inputs, Give outputs) {
-  if (drop)
-    inputs = [this, microbatch, context, inputs = std::move(inputs)] {
-      std::vector<at::Tensor> values = inputs();
-      dropped_[microbatch] = {context, values};
-      return values;
-    };
-  return forward_steps({microbatch, context, !drop}, std::move(inputs), std::move(outputs));
 }
 
 void SegmentedStage::forget(int microbatch) {
@@ -112,29 +101,18 @@ void SegmentedStage::forget(int microbatch) {
 Steps SegmentedStage::recompute(int microbatch) {
   auto dropped = dropped_.extract(microbatch);
   PANPIPE_CHECK(!dropped.empty(), fmt::format("microbatch {} was not dropped", microbatch));
-  dropped.mapped().context.again = true;
-  return forward_steps(
-      {microbatch, dropped.mapped().context, true}, [inputs = std::move(dropped.mapped().inputs)] { return inputs; },
-      [](const std::vector<at::Tensor>&) {});
+  dropped.mapped().recorded = dropped.mapped().context.again = true;
+  return forward(std::move(dropped.mapped()));
 }
 
-Steps SegmentedStage::backward(ActionKind kind, int microbatch, Take output_gradients, Give input_gradients) {
+Steps SegmentedStage::backward(ActionKind kind, int microbatch) {
   Steps steps;
-  if (dropped_.count(microbatch) > 0) {
-    steps = recompute(microbatch);
-    auto arrived = std::make_shared<std::vector<at::Tensor>>();
-    steps.front() = [arrived, take = std::move(output_gradients), first = std::move(steps.front())] {
-      *arrived = take();
-      first();
-    };
-    output_gradients = [arrived] { return std::move(*arrived); };
-  }
+  if (dropped_.count(microbatch) > 0) steps = recompute(microbatch);
   const auto flow = std::make_shared<BackwardFlow>(BackwardFlow{microbatch, kind});
   const auto part_at = [this](std::size_t p) -> Part& { return parts_[parts_.size() - 1 - p]; };
   Steps own = in_steps(
       true,
-      [this, flow, take = std::move(output_gradients)] {
-        std::vector<at::Tensor> values = take();
+      [this, flow](Values& values) {
         for (std::size_t i = 0; i < outputs_.size(); ++i) flow->add(outputs_[i], {std::move(values[i])});
       },
       [this, flow, part_at](std::size_t first, std::size_t end) {
@@ -148,10 +126,9 @@ Steps SegmentedStage::backward(ActionKind kind, int microbatch, Take output_grad
         for (Stage* stage : std::exchange(flow->weights, {})) stage->weight_gradient(flow->microbatch);
         for (std::size_t p = first; flow->posting && p < end; ++p) close_back(p);
       },
-      [this, flow, give = std::move(input_gradients)] {
-        std::vector<at::Tensor> values;
+      [this, flow](Values& values) {
+        values.clear();
         for (const int tensor : inputs_) values.push_back(flow->take(tensor));
-        give(std::move(values));
       });
   std::move(own.begin(), own.end(), std::back_inserter(steps));
   return steps;
@@ -167,7 +144,7 @@ Steps SegmentedStage::weight_gradient(int microbatch) {
   Steps steps;
   for (auto part = parts_.rbegin(); part != parts_.rend(); ++part) {
     if (!part->op->has_weights() && !part->first && !part->last) continue;
-    steps.emplace_back([this, part = &*part, microbatch] {
+    steps.emplace_back([this, part = &*part, microbatch](Values&) {
       open(*part, true);
       part->op->weight_gradient(microbatch);
       close(*part, true, true);

@@ -19,13 +19,13 @@
 
 namespace panpipe::exec {
 
-using Steps = std::vector<std::function<void()>>;
+// The first step takes what the pass reads out of `values`; the last one leaves there what it made.
+using Values = std::vector<at::Tensor>;
+using PassStep = std::function<void(Values& values)>;
+using Steps = std::vector<PassStep>;
 
 class SegmentedStage {
  public:
-  using Take = std::function<std::vector<at::Tensor>()>;      // called by the first step
-  using Give = std::function<void(std::vector<at::Tensor>)>;  // called at the end of the last step
-
   // `copies`: nullptr without autocast; `gate`: nullptr if parameters are always whole. References must outlive the stage.
   SegmentedStage(const OperatorGraph& graph, const StageRange& range, const ParameterStore& parameters,
                  const std::vector<bool>& needs_gradient, at::Device device, const PassGroups& groups,
@@ -35,15 +35,14 @@ class SegmentedStage {
   const std::vector<int>& inputs() const { return inputs_; }
   const std::vector<int>& outputs() const { return outputs_; }
 
-  // F. `drop`: keeps only the inputs; R, or otherwise the backward itself, runs it again.
-  Steps forward(int microbatch, const CallContext& context, bool drop, Take inputs, Give outputs);
+  // F, from a flow without values. One that is not recorded keeps only its inputs, and R, or otherwise the backward itself, runs
+  // it again; an evaluation keeps nothing.
+  Steps forward(ForwardFlow start);
   Steps recompute(int microbatch);
   // Drops what a dropped forward kept, where another stage runs the backward.
   void forget(int microbatch);
-  // Like forward() without a later backward: nothing is kept.
-  Steps evaluate(int microbatch, const CallContext& context, Take inputs, Give outputs);
   // `kind`: B or I. Gradients are undefined if none flows.
-  Steps backward(ActionKind kind, int microbatch, Take output_gradients, Give input_gradients);
+  Steps backward(ActionKind kind, int microbatch);
   Steps weight_gradient(int microbatch);  // W
   void clear();                           // forgets all microbatches
 
@@ -52,23 +51,17 @@ class SegmentedStage {
     StageOperatorPtr op;
     bool first = false, last = false;  // of those that need their group of parameters whole
   };
-  struct Dropped {
-    CallContext context;
-    std::vector<at::Tensor> inputs;
-  };
 
   void mark_groups();
   void open(const Part& part, bool backward);
   void close(const Part& part, bool backward, bool gradients);
-  Steps in_steps(bool backward, std::function<void()> begin, const std::function<void(std::size_t, std::size_t)>& run,
-                 std::function<void()> end) const;
-  Steps forward_steps(ForwardFlow start, Take inputs, Give outputs);
+  Steps in_steps(bool backward, PassStep begin, const std::function<void(std::size_t, std::size_t)>& run, PassStep end) const;
 
   ParameterGate* gate_;
   std::vector<int> inputs_, outputs_;
   std::map<std::pair<int, int>, RowCounts> row_counts_;  // see StageSite
   std::vector<Part> parts_;
-  std::unordered_map<int, Dropped> dropped_;  // by microbatch
+  std::unordered_map<int, ForwardFlow> dropped_;  // their inputs, by microbatch
 };
 
 }  // namespace panpipe::exec

@@ -15,25 +15,24 @@ namespace panpipe::exec {
 
 Stage::Stage(const OperatorGraph& graph, int first, int end, const std::vector<int>& outputs, const ParameterStore& parameters,
              const std::vector<bool>& needs_gradient, at::Device device, WeightCopies* copies)
-    : program_(graph, first, end, outputs, device), parameters_(&parameters), copies_(copies), graph_(&graph) {
+    : program_(graph, first, end, outputs, device), copies_(copies), graph_(&graph) {
   for (const int tensor : program_.outputs()) output_types_.push_back(scalar_type(graph.tensors[tensor].dtype));
   for (const int tensor : program_.inputs()) {
     const TensorRole role = graph.tensors[tensor].role;
     if (role == TensorRole::Parameter || role == TensorRole::Buffer) {
       if (graph.tensors[tensor].written) written_.push_back(kept_.size());
-      kept_.push_back(parameters_->tensor(tensor));
+      kept_.push_back(parameters.tensor(tensor));
     } else {
       inputs_.push_back(tensor);
       gradient_inputs_.push_back(needs_gradient[tensor]);
     }
   }
   if (copies)
-    for (const int tensor : program_.lowered_weights()) copies->add(parameters_->tensor(tensor));
+    for (const int tensor : program_.lowered_weights()) copies->add(parameters.tensor(tensor));
 }
 
 std::vector<at::Tensor> Stage::run(const std::vector<at::Tensor>& inputs, CallContext context,
                                    const std::vector<at::Tensor>& written) {
-  PANPIPE_CHECK(inputs.size() == inputs_.size(), "one value per input");
   context.copies = copies_;
   std::vector<at::Tensor> values = inputs;
   for (const at::Tensor& kept : kept_)
@@ -72,7 +71,12 @@ std::vector<at::Tensor> Stage::written_buffers() const {
 
 std::vector<at::Tensor> Stage::forward(int microbatch, const std::vector<at::Tensor>& values, const CallContext& context,
                                        const std::vector<at::Tensor>& written) {
-  Live& state = live_[microbatch];
+  PANPIPE_CHECK(values.size() == inputs_.size(), "one value per input");
+  if (context.evaluates) {
+    const at::NoGradGuard no_graph;
+    return run(values, context, written_buffers());
+  }
+  Live state{.slice = context.slice};
   for (std::size_t i = 0; i < values.size(); ++i) {
     // Arriving values are leaves here, and their gradients are sent back. Data need none: a first layer's would be computed in
     // vain.
@@ -82,12 +86,8 @@ std::vector<at::Tensor> Stage::forward(int microbatch, const std::vector<at::Ten
   std::vector<at::Tensor> results = run(state.inputs, context, written);
   state.roots = backward_roots(results);
   for (at::Tensor& result : results) result = result.detach();
+  if (at::GradMode::is_enabled()) live_[microbatch] = std::move(state);
   return results;
-}
-
-std::vector<at::Tensor> Stage::evaluate(const std::vector<at::Tensor>& values, const CallContext& context) {
-  const at::NoGradGuard no_graph;
-  return run(values, context, written_buffers());
 }
 
 std::vector<at::Tensor> Stage::backward(int microbatch, const std::vector<at::Tensor>& output_gradients) {
@@ -103,6 +103,7 @@ std::vector<at::Tensor> Stage::input_gradient(int microbatch, const std::vector<
   state.rest = std::move(result.rest);
   state.roots.clear();
   state.inputs.clear();
+  state.slice.reset();
   return std::move(result.gradients);
 }
 

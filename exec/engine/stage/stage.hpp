@@ -36,14 +36,13 @@ class Stage {
   const std::vector<int>& inputs() const { return inputs_; }
   const std::vector<int>& outputs() const { return program_.outputs(); }
 
-  // F. Values in the order of inputs(). The outputs are detached, since they leave the stage. `written`: reads and writes these
-  // in place of the written buffers, so that the second run of a pass does not count a microbatch again in running statistics.
+  // F. Values in the order of inputs(). The outputs are detached, since they leave the stage. Without a graph (a no-grad guard,
+  // or an evaluation, which also changes no buffer) nothing is kept for a backward. `written`: reads and writes these in place of
+  // the written buffers, so that the second run of a pass does not count a microbatch again in running statistics.
   std::vector<at::Tensor> forward(int microbatch, const std::vector<at::Tensor>& values, const CallContext& context,
                                   const std::vector<at::Tensor>& written = {});
   // Copies of the buffers that the program writes.
   std::vector<at::Tensor> written_buffers() const;
-  // Like forward(), but keeps nothing for a backward and changes no buffer.
-  std::vector<at::Tensor> evaluate(const std::vector<at::Tensor>& values, const CallContext& context);
   // The start of the backward of each output.
   const std::vector<torch::autograd::Edge>& roots(int microbatch) { return live(microbatch).roots; }
   // B, I, W. Gradients in the order of outputs(), undefined if none flows; B and I return those of inputs().
@@ -52,20 +51,20 @@ class Stage {
   void weight_gradient(int microbatch);
 
   void clear() { live_.clear(); }
-  void forget(int microbatch) { live_.erase(microbatch); }
   const OperatorProgram& program() const { return program_; }
 
  private:
   struct Live {
-    std::vector<at::Tensor> inputs;            // leaves
-    std::vector<torch::autograd::Edge> roots;  // one per output
-    std::optional<WeightWork> rest;            // between I and W
+    std::vector<at::Tensor> inputs{};            // leaves
+    std::vector<torch::autograd::Edge> roots{};  // one per output
+    std::optional<WeightWork> rest{};            // between I and W
+    // Until I or B: what the slices of a sequence attend to lives as long as one of them.
+    std::shared_ptr<const SequenceSlice> slice{};
   };
   std::vector<at::Tensor> run(const std::vector<at::Tensor>& inputs, CallContext context, const std::vector<at::Tensor>& written);
   Live& live(int microbatch);
 
   OperatorProgram program_;
-  const ParameterStore* parameters_;
   const WeightCopies* copies_;
   const OperatorGraph* graph_;
   std::vector<RecomputedOperator> recomputed_;
