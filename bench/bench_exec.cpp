@@ -48,8 +48,8 @@ struct OneRank {
 // The whole step, as a run does it.
 void step(benchmark::State& state) {
   OneRank rank(static_cast<int>(state.range(0)));
-  Worker worker(*rank.workload.graph, rank.plan, rank.layout, 0, 0, *rank.parameters, synthetic_data(*rank.workload.graph, 1),
-                *rank.transports[0], {});
+  RankSite site{*rank.workload.graph, rank.plan, rank.layout, *rank.transports[0]};
+  Worker worker(site, *rank.parameters, synthetic_data(*rank.workload.graph, 1), {});
   std::int64_t index = 0;
   for (auto _ : state) {
     rank.clear();

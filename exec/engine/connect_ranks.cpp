@@ -5,11 +5,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <set>
-#include <string>
 #include <string_view>
 
 #include "exec/engine/measure/device_memory.hpp"
-#include "exec/engine/mesh.hpp"
+#include "exec/engine/measure/gathered.hpp"
 
 namespace panpipe::exec {
 
@@ -27,16 +26,15 @@ std::vector<std::pair<int, int>> ways_of(const Plan& plan, const StageLayout& la
   return {ways.begin(), ways.end()};
 }
 
-void connect_ranks(const Plan& plan, const StageLayout& layout, Transport& transport, at::Device device,
-                   Clock::duration deadline) {
-  if (!device.is_cuda() || std::string_view(transport.name()) != "nccl") return;
+void connect_ranks(RankSite& site) {
+  Transport& transport = site.transport;
+  if (!site.device.is_cuda() || std::string_view(transport.name()) != "nccl") return;
   transport.set_action("connecting the GPUs");
-  const std::int64_t free = device_bytes(device).free;
-  transport.connect(ways_of(plan, layout, transport.rank()), device, deadline);
-  const std::int64_t taken = free - device_bytes(device).free;
-  std::int64_t most = 0;
-  for (const std::string& bytes : transport.all_gather(std::to_string(taken), deadline, "connecting the GPUs"))
-    most = std::max(most, static_cast<std::int64_t>(std::stoll(bytes)));
+  const std::int64_t free = device_bytes(site.device).free;
+  transport.connect(ways_of(site.plan, site.layout, transport.rank()), site.device, site.deadline);
+  const std::vector<std::int64_t> taken =
+      gathered(transport, free - device_bytes(site.device).free, site.deadline, "connecting the GPUs");
+  const std::int64_t most = *std::max_element(taken.begin(), taken.end());
   if (transport.rank() == 0 && most > 0)
     std::fputs(fmt::format("panpipe: NCCL's connections take {:.0f} MiB of a GPU's memory, which predictions do not count\n",
                            static_cast<double>(most) / 0x1p20)

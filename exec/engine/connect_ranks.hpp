@@ -4,9 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "costmodel/plan/plan.hpp"
-#include "exec/engine/stage_layout.hpp"
-#include "exec/engine/transport/transport.hpp"
+#include "exec/engine/rank_site.hpp"
 
 namespace panpipe::exec {
 
@@ -16,7 +14,6 @@ std::vector<std::pair<int, int>> ways_of(const Plan& plan, const StageLayout& la
 
 // All ranks call this together once the groups of the run exist. Over NCCL, rank 0 reports on standard error the GPU memory that
 // the connections take, the maximum over ranks.
-void connect_ranks(const Plan& plan, const StageLayout& layout, Transport& transport, at::Device device,
-                   Clock::duration deadline);
+void connect_ranks(RankSite& site);
 
 }  // namespace panpipe::exec

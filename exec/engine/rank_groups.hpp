@@ -24,4 +24,11 @@ inline RankGroups make_groups(Transport& transport, const std::set<std::vector<i
   return made;
 }
 
+// This rank's of a kind that has more than one member.
+inline Group make_own_group(Transport& transport, const Plan& plan, Among among) {
+  std::set<std::vector<int>> wanted;
+  add_groups(plan, among, wanted);
+  return make_groups(transport, wanted).at(group_of(plan, among, transport.rank()));
+}
+
 }  // namespace panpipe::exec

@@ -17,48 +17,37 @@ std::size_t position_in(const std::vector<int>& names, int tensor) {
   return static_cast<std::size_t>(found - names.begin());
 }
 
-StageMessages::StageMessages(const OperatorGraph& graph, const Plan& plan, const StageLayout& layout, Transport& transport,
-                             at::Device device, Clock::duration deadline, SpanLog& spans,
-                             const std::vector<MicrobatchLength>& lengths)
-    : graph_(graph),
-      plan_(plan),
-      layout_(layout),
-      transport_(transport),
-      device_(device),
-      deadline_(deadline),
-      place_(place_of(plan, transport.rank())),
-      spans_(spans) {
-  for (const MicrobatchLength& length : lengths) of_length_.push_back(length.graph);
-}
+StageMessages::StageMessages(RankSite& site, const std::vector<MicrobatchLength>& lengths) : site_(site), lengths_(lengths) {}
 
 // In the shape of the slice's microbatch.
 const Tensor& StageMessages::tensor_of(const Message& message, std::size_t number, int slice) const {
-  const OperatorGraph* graph = &graph_;
-  if (!of_length_.empty()) {
-    const int microbatch = layout_.microbatch_of_step(message.from, slice / layout_.splits);
-    graph = of_length_[static_cast<std::size_t>(plan_.length_of(place_.replica, microbatch))];
+  const OperatorGraph* graph = &site_.graph;
+  if (!lengths_.empty()) {
+    const int microbatch = site_.layout.microbatch_of_step(message.from, slice / site_.layout.splits);
+    graph = lengths_[static_cast<std::size_t>(site_.plan.length_of(site_.place.replica, microbatch))].graph;
   }
   return graph->tensors[static_cast<std::size_t>(message.tensors[number])];
 }
 
 void StageMessages::post_message(int index, int slice, bool backward) {
   const Message& message = this->message(index);
-  const int other = rank_of_stage(plan_, backward ? message.to : message.from, place_);
-  if (other == transport_.rank()) return;
+  const int other = rank_of_stage(site_.plan, backward ? message.to : message.from, site_.place);
+  if (other == site_.transport.rank()) return;
   auto& posted = posted_[{index, {slice, backward}}];
   if (!posted.empty()) return;
   for (std::size_t i = 0; i < message.tensors.size(); ++i) {
     if (backward && !message.gradient[i]) continue;
     const Tensor& tensor = tensor_of(message, i, slice);
-    const TensorSpec expected{tensor.shape, scalar_type(tensor.dtype), device_};
-    posted.push_back({Clock::now(), transport_.receive(expected, other, layout_.tag(index, static_cast<int>(i), slice, backward)),
+    const TensorSpec expected{tensor.shape, scalar_type(tensor.dtype), site_.device};
+    posted.push_back({Clock::now(),
+                      site_.transport.receive(expected, other, site_.layout.tag(index, static_cast<int>(i), slice, backward)),
                       static_cast<int>(i)});
   }
 }
 
 // The messages that the stage of a pass reads, or whose gradients it does.
 std::vector<int> StageMessages::read_by(const Action& pass, bool backward) const {
-  const StageRange& stage = layout_.stages[pass.stage];
+  const StageRange& stage = site_.layout.stages[pass.stage];
   std::vector<int> found;
   for (const int index : backward ? stage.outgoing : stage.incoming)
     if (backward ? message(index).back : message(index).forth) found.push_back(index);
@@ -67,9 +56,9 @@ std::vector<int> StageMessages::read_by(const Action& pass, bool backward) const
 
 void StageMessages::post(const Action& action) {
   const bool backward = starts_backward(action.kind);
-  const bool makes_again = action.kind == ActionKind::R && !layout_.stages[action.stage].runs_forward;
+  const bool makes_again = action.kind == ActionKind::R && !site_.layout.stages[action.stage].runs_forward;
   if (!backward && action.kind != ActionKind::F && !makes_again) return;
-  for (const int index : read_by(action, backward)) post_message(index, layout_.slice_index(action), backward);
+  for (const int index : read_by(action, backward)) post_message(index, site_.layout.slice_index(action), backward);
 }
 
 // One span per message for any number of tensors, as in predictions.
@@ -81,11 +70,11 @@ void StageMessages::note_transfer(int index, const Action& of, bool backward, bo
       .kind = backward ? (sends ? ActionKind::SendB : ActionKind::RecvB) : (sends ? ActionKind::SendF : ActionKind::RecvF),
       .split = of.split,
       .stage = sends ? producer : consumer,
-      .microbatch = layout_.in_own_step(of).microbatch};
-  Span span = span_on(transport_.rank(), sends ? Lane::Send : Lane::Receive, action, bytes);
-  span.peer = rank_of_stage(plan_, sends ? consumer : producer, place_);
-  span.flow_id = static_cast<std::int32_t>(layout_.tag(index, 0, layout_.slice_index(of), backward));
-  spans_.note(std::move(span), std::move(start), std::move(ends));
+      .microbatch = site_.layout.in_own_step(of).microbatch};
+  Span span = span_on(site_.transport.rank(), sends ? Lane::Send : Lane::Receive, action, bytes);
+  span.peer = rank_of_stage(site_.plan, sends ? consumer : producer, site_.place);
+  span.flow_id = static_cast<std::int32_t>(site_.layout.tag(index, 0, site_.layout.slice_index(of), backward));
+  site_.spans.note(std::move(span), std::move(start), std::move(ends));
 }
 
 // Consumers in the order of their stages: the sum of their gradients does not depend on who was first.
@@ -104,11 +93,11 @@ std::vector<at::Tensor> StageMessages::take(const Action& action, const std::vec
 
 std::vector<at::Tensor> StageMessages::receive(int index, const Action& of, bool backward) {
   const Message& message = this->message(index);
-  const int stage = backward ? message.to : message.from, other = rank_of_stage(plan_, stage, place_);
-  const int slice = layout_.slice_index(of);
-  const Action shown = layout_.in_own_step(of);
+  const int stage = backward ? message.to : message.from, other = rank_of_stage(site_.plan, stage, site_.place);
+  const int slice = site_.layout.slice_index(of);
+  const Action shown = site_.layout.in_own_step(of);
   const MessageKey key{index, {slice, backward}};
-  if (other == transport_.rank()) {
+  if (other == site_.transport.rank()) {
     auto node = local_.extract(key);
     PANPIPE_CHECK(!node.empty(), fmt::format("{}: nothing from stage {} of this rank", to_text(shown), stage));
     return std::move(node.mapped());
@@ -117,13 +106,13 @@ std::vector<at::Tensor> StageMessages::receive(int index, const Action& of, bool
   std::vector<at::Tensor> values(message.tensors.size());
   const std::string what = fmt::format("{}, waiting for the {} of microbatch {}{} from stage {} on rank {}", to_text(shown),
                                        backward ? "gradient" : "activation", shown.microbatch,
-                                       layout_.splits > 1 ? fmt::format(", slice {},", of.split) : "", stage, other);
+                                       site_.layout.splits > 1 ? fmt::format(", slice {},", of.split) : "", stage, other);
   auto arriving = posted_.extract(key);  // held by name: the loop must not outlive it
   std::vector<SpanLog::Moment> arrived;
   std::int64_t bytes = 0;
   for (Posted& posted : arriving.mapped()) {
-    posted.pending->wait(deadline_, what);
-    arrived.push_back(spans_.done(*posted.pending));
+    posted.pending->wait(site_.deadline, what);
+    arrived.push_back(site_.spans.done(*posted.pending));
     at::Tensor& value = values[posted.tensor];
     value = std::move(posted.pending->value);
     bytes += static_cast<std::int64_t>(value.nbytes());
@@ -135,31 +124,32 @@ std::vector<at::Tensor> StageMessages::receive(int index, const Action& of, bool
 
 void StageMessages::give(const Action& action, const std::vector<int>& tensors, const std::vector<at::Tensor>& values,
                          bool backward, bool evaluates) {
-  const StageRange& stage = layout_.stages[action.stage];
-  const int slice = layout_.slice_index(action);
+  const StageRange& stage = site_.layout.stages[action.stage];
+  const int slice = site_.layout.slice_index(action);
   for (const int index : backward ? stage.incoming : stage.outgoing) {
     const Message& message = this->message(index);
-    if (!(backward ? message.back : message.forth) || (evaluates && !layout_.stages[message.to].runs_forward)) continue;
-    const int other = rank_of_stage(plan_, backward ? message.from : message.to, place_);
+    if (!(backward ? message.back : message.forth) || (evaluates && !site_.layout.stages[message.to].runs_forward)) continue;
+    const int other = rank_of_stage(site_.plan, backward ? message.from : message.to, site_.place);
     std::vector<at::Tensor> sent;
     for (const int tensor : message.tensors) sent.push_back(values[position_in(tensors, tensor)]);
-    if (other == transport_.rank()) {
+    if (other == site_.transport.rank()) {
       local_[{index, {slice, backward}}] = std::move(sent);
       continue;
     }
-    const SpanLog::Moment ready = spans_.now();
+    const SpanLog::Moment ready = site_.spans.now();
     std::int64_t bytes = 0;
     for (std::size_t i = 0; i < sent.size(); ++i) {
       at::Tensor& value = sent[i];
       if (backward && !message.gradient[i]) continue;
       if (!value.defined()) {  // no gradient flowed: the receiver still waits for one
         const Tensor& tensor = tensor_of(message, i, slice);
-        value = at::zeros(tensor.shape, at::TensorOptions(scalar_type(tensor.dtype)).device(device_));
+        value = at::zeros(tensor.shape, at::TensorOptions(scalar_type(tensor.dtype)).device(site_.device));
       }
       bytes += static_cast<std::int64_t>(value.nbytes());
-      sends_.push_back(transport_.send(value.contiguous(), other, layout_.tag(index, static_cast<int>(i), slice, backward)));
+      sends_.push_back(
+          site_.transport.send(value.contiguous(), other, site_.layout.tag(index, static_cast<int>(i), slice, backward)));
     }
-    if (bytes > 0) note_transfer(index, action, backward, true, ready, {spans_.now()}, bytes);
+    if (bytes > 0) note_transfer(index, action, backward, true, ready, {site_.spans.now()}, bytes);
     std::erase_if(sends_, [](const PendingPtr& send) { return send->done(); });
   }
 }
@@ -167,11 +157,11 @@ void StageMessages::give(const Action& action, const std::vector<int>& tensors, 
 void StageMessages::drop(int index, int slice) {
   post_message(index, slice, false);
   auto arriving = posted_.extract({index, {slice, false}});
-  for (Posted& posted : arriving.mapped()) posted.pending->wait(deadline_, "forwards that run again");
+  for (Posted& posted : arriving.mapped()) posted.pending->wait(site_.deadline, "forwards that run again");
 }
 
 void StageMessages::finish(const std::string& what) {
-  for (const PendingPtr& send : sends_) send->wait(deadline_, what);
+  for (const PendingPtr& send : sends_) send->wait(site_.deadline, what);
   sends_.clear();
 }
 

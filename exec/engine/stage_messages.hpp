@@ -9,11 +9,8 @@
 #include <vector>
 
 #include "costmodel/timeline/timeline.hpp"
-#include "exec/engine/measure/span_log.hpp"
-#include "exec/engine/mesh.hpp"
 #include "exec/engine/microbatch_lengths.hpp"
-#include "exec/engine/stage_layout.hpp"
-#include "exec/engine/transport/transport.hpp"
+#include "exec/engine/rank_site.hpp"
 
 namespace panpipe::exec {
 
@@ -22,10 +19,8 @@ std::size_t position_in(const std::vector<int>& names, int tensor);
 
 class StageMessages {
  public:
-  // Messages between ranks of the same replica and shard. Transfers are recorded in `spans`. `lengths`: with microbatches of
-  // unequal length. References must outlive the object.
-  StageMessages(const OperatorGraph& graph, const Plan& plan, const StageLayout& layout, Transport& transport, at::Device device,
-                Clock::duration deadline, SpanLog& spans, const std::vector<MicrobatchLength>& lengths = {});
+  // Messages between ranks of the same replica and shard. `lengths`: with microbatches of unequal length.
+  StageMessages(RankSite& site, const std::vector<MicrobatchLength>& lengths);
 
   // Posts the receives that the action needs, so that data travel while others compute.
   void post(const Action& action);
@@ -50,7 +45,7 @@ class StageMessages {
   };
   using MessageKey = std::pair<int, std::pair<int, bool>>;  // (message, (slice, backward))
 
-  const Message& message(int index) const { return layout_.messages[index]; }
+  const Message& message(int index) const { return site_.layout.messages[index]; }
   std::vector<int> read_by(const Action& pass, bool backward) const;
   const Tensor& tensor_of(const Message& message, std::size_t number, int slice) const;
   void post_message(int index, int slice, bool backward);
@@ -58,18 +53,11 @@ class StageMessages {
   void note_transfer(int index, const Action& of, bool backward, bool sends, SpanLog::Moment start,
                      std::vector<SpanLog::Moment> ends, std::int64_t bytes);
 
-  const OperatorGraph& graph_;
-  const Plan& plan_;
-  const StageLayout& layout_;
-  Transport& transport_;
-  at::Device device_;
-  Clock::duration deadline_;
-  MeshPlace place_;
+  RankSite& site_;
+  const std::vector<MicrobatchLength>& lengths_;  // empty if all microbatches are alike
   std::map<MessageKey, std::vector<Posted>> posted_;
   std::map<MessageKey, std::vector<at::Tensor>> local_;  // between stages of this rank
   std::vector<PendingPtr> sends_;
-  SpanLog& spans_;
-  std::vector<const OperatorGraph*> of_length_;  // empty if all microbatches are alike
 };
 
 }  // namespace panpipe::exec

@@ -55,32 +55,27 @@ at::Tensor rows_of_rank(const Tensor& parameter, const at::Tensor& whole, int ra
   return shard_of(parameter, whole, rank, degrees);
 }
 
-VocabularyParts::VocabularyParts(const OperatorGraph& graph, const Plan& plan, const ParameterStore& parameters,
-                                 Transport& transport, at::Device device, Clock::duration deadline, SpanLog& spans)
-    : plan_(plan),
-      transport_(transport),
-      deadline_(deadline),
-      spans_(spans),
-      tensors_(vocabulary_tensors(graph)),
-      rank_(place_of(plan, transport.rank()).position),
-      ranks_(plan.pipeline),
-      first_rank_(plan.schedule.stage_to_rank[static_cast<std::size_t>(plan.schedule.chains.front().front())]),
-      last_rank_(plan.schedule.stage_to_rank[static_cast<std::size_t>(plan.schedule.chains.front().back())]),
-      order_(vocabulary_order(plan.schedule)) {
+VocabularyParts::VocabularyParts(RankSite& site, const ParameterStore& parameters)
+    : site_(site),
+      tensors_(vocabulary_tensors(site.graph)),
+      ranks_(site.plan.pipeline),
+      first_rank_(site.plan.schedule.stage_to_rank[panpipe::at(site.plan.schedule.chains.front().front())]),
+      last_rank_(site.plan.schedule.stage_to_rank[panpipe::at(site.plan.schedule.chains.front().back())]),
+      order_(vocabulary_order(site.plan.schedule)) {
   const auto pipeline_of = [&](int replica) {
     std::vector<int> ranks;
-    for (int position = 0; position < ranks_; ++position) ranks.push_back(world_rank(plan, {position, replica, 0}));
+    for (int position = 0; position < ranks_; ++position) ranks.push_back(world_rank(site.plan, {position, replica, 0}));
     return ranks;
   };
   std::set<std::vector<int>> wanted;
-  for (int replica = 0; replica < plan.replicas(); ++replica) wanted.insert(pipeline_of(replica));
-  group_ = make_groups(transport, wanted).at(pipeline_of(place_of(plan, transport.rank()).replica));
+  for (int replica = 0; replica < site.plan.replicas(); ++replica) wanted.insert(pipeline_of(replica));
+  group_ = make_groups(site.transport, wanted).at(pipeline_of(site.place.replica));
   embedding_ = parameters.tensor(tensors_.embedding);
   head_ = parameters.tensor(tensors_.head);
-  first_row_ = rank_ * head_.size(0);
+  first_row_ = site.place.position * head_.size(0);
   rows_ = std::clamp<std::int64_t>(tensors_.words - first_row_, 0, head_.size(0));
   const auto spec_of = [&](int tensor) {
-    return TensorSpec{graph.tensors[tensor].shape, scalar_type(graph.tensors[tensor].dtype), device};
+    return TensorSpec{site.graph.tensors[tensor].shape, scalar_type(site.graph.tensors[tensor].dtype), site.device};
   };
   hidden_ = spec_of(tensors_.hidden);
   embedded_ = spec_of(tensors_.embedded);
@@ -106,17 +101,17 @@ void VocabularyParts::produce(VocabularyExchange kind, int microbatch, at::Tenso
 
 void VocabularyParts::post(const VocabularyTurn& turn) {
   Exchange& own = exchange(turn.exchange, turn.microbatch);
-  own.started = spans_.now();
+  own.started = site_.spans.now();
   if (goes_to_all(turn.exchange)) {
     const bool hidden = turn.exchange == VocabularyExchange::Hidden;
     const TensorSpec& spec = hidden ? hidden_ : embedded_;
     if (!own.produced) own.value = at::empty(spec.shape, at::TensorOptions(spec.dtype).device(spec.device));
-    const int root = world_rank(plan_, {hidden ? last_rank_ : first_rank_, place_of(plan_, transport_.rank()).replica, 0});
-    own.pending = transport_.broadcast(own.value, root, group_);
+    const int root = world_rank(site_.plan, {hidden ? last_rank_ : first_rank_, site_.place.replica, 0});
+    own.pending = site_.transport.broadcast(own.value, root, group_);
   } else {
-    own.pending = transport_.all_reduce(own.value, group_);
+    own.pending = site_.transport.all_reduce(own.value, group_);
   }
-  if (!reader_of(turn.exchange).is_on(plan_.schedule, rank_)) for_others_.push_back(turn);
+  if (!reader_of(turn.exchange).is_on(site_.plan.schedule, site_.place.position)) for_others_.push_back(turn);
 }
 
 // The exchanges whose turn it is and whose part is there. The gradient that follows the statistics waits for them: below
@@ -126,7 +121,7 @@ void VocabularyParts::proceed(int blocking_below) {
     const VocabularyTurn& turn = order_.turns[next_];
     if (evaluates_ && is_of_backward(turn.exchange)) continue;
     Exchange& own = exchange(turn.exchange, turn.microbatch);
-    if (turn.exchange == VocabularyExchange::HiddenGradient && plan_.schedule.vocabulary_barriers == 1) {
+    if (turn.exchange == VocabularyExchange::HiddenGradient && site_.plan.schedule.vocabulary_barriers == 1) {
       const Exchange& statistics = exchange(VocabularyExchange::Statistics, turn.microbatch);
       const bool there = statistics.done || (statistics.pending && statistics.pending->done());
       if (!there && (!statistics.pending || static_cast<int>(next_) >= blocking_below)) return;
@@ -135,7 +130,8 @@ void VocabularyParts::proceed(int blocking_below) {
       const at::NoGradGuard no_graph;
       produce(turn.exchange, turn.microbatch, gradient_of_part(head, head.product, head.label_rows));
       head.product = head.label_rows = at::Tensor();
-    } else if (!own.produced && maker_of(turn.exchange, plan_.schedule.vocabulary_barriers).is_on(plan_.schedule, rank_)) {
+    } else if (!own.produced && maker_of(turn.exchange, site_.plan.schedule.vocabulary_barriers)
+                                    .is_on(site_.plan.schedule, site_.place.position)) {
       return;
     }
     post(turn);
@@ -143,7 +139,7 @@ void VocabularyParts::proceed(int blocking_below) {
 }
 
 void VocabularyParts::before_action(std::size_t index, bool /*evaluates*/) {
-  proceed(order_.before[static_cast<std::size_t>(rank_)][index]);
+  proceed(order_.before[static_cast<std::size_t>(site_.place.position)][index]);
 }
 void VocabularyParts::after_action(std::size_t /*index*/, bool /*evaluates*/) {
   proceed(0);
@@ -159,7 +155,7 @@ void VocabularyParts::finish() {
   if (!evaluates_) return;
   const at::NoGradGuard no_graph;
   for (const auto& [microbatch, head] : heads_)
-    if (rank_ == last_rank_) whole_loss(microbatch, head);
+    if (site_.place.position == last_rank_) whole_loss(microbatch, head);
   heads_.clear();
 }
 
@@ -167,14 +163,14 @@ at::Tensor VocabularyParts::wait_for(VocabularyExchange kind, int microbatch) {
   Exchange& own = exchange(kind, microbatch);
   if (!own.done) {
     PANPIPE_CHECK(own.pending != nullptr, "an exchange of the vocabulary has not had its turn");
-    SpanLog::Moment begin = spans_.now();
-    own.pending->wait(deadline_, fmt::format("an exchange of the vocabulary for microbatch {}", microbatch));
-    waits_.emplace_back(std::move(begin), spans_.now());
+    SpanLog::Moment begin = site_.spans.now();
+    own.pending->wait(site_.deadline, fmt::format("an exchange of the vocabulary for microbatch {}", microbatch));
+    site_.waits.emplace_back(std::move(begin), site_.spans.now());
     own.done = true;
-    const Action action{.kind = served_pass(kind), .stage = rank_, .microbatch = microbatch};
-    Span span = span_on(transport_.rank(), Lane::Vocabulary, action, static_cast<std::int64_t>(own.value.nbytes()),
+    const Action action{.kind = served_pass(kind), .stage = site_.place.position, .microbatch = microbatch};
+    Span span = span_on(site_.transport.rank(), Lane::Vocabulary, action, static_cast<std::int64_t>(own.value.nbytes()),
                         goes_to_all(kind) ? "broadcast" : "all_reduce");
-    spans_.note(std::move(span), own.started, {spans_.done(*own.pending)});
+    site_.spans.note(std::move(span), own.started, {site_.spans.done(*own.pending)});
     own.pending = nullptr;  // it would keep the value
   }
   return own.value;
@@ -199,8 +195,8 @@ void VocabularyParts::head_forward(int microbatch, const at::Tensor& labels) {
   head.hidden = take(VocabularyExchange::Hidden, microbatch).reshape({-1, head_.size(1)});
   VocabularyPart own = part(head.labels);
   own.logits = at::linear(head.hidden, head_).to(at::kFloat);
-  const at::Tensor table = vocabulary_statistics(own, rank_, ranks_);
-  const at::Tensor largest = table.select(0, rank_).select(0, 0);
+  const at::Tensor table = vocabulary_statistics(own, site_.place.position, ranks_);
+  const at::Tensor largest = table.select(0, site_.place.position).select(0, 0);
   head.exponentials = (own.logits - largest.unsqueeze(1)).exp_();
   if (rows_ < head.exponentials.size(1)) head.exponentials.narrow(1, rows_, head.exponentials.size(1) - rows_).zero_();
   head.statistics = largest.clone();
@@ -209,7 +205,7 @@ void VocabularyParts::head_forward(int microbatch, const at::Tensor& labels) {
     head.exponentials = head.hidden = at::Tensor();
     return;
   }
-  if (plan_.schedule.vocabulary_barriers == 2) return;
+  if (site_.plan.schedule.vocabulary_barriers == 2) return;
   const auto [local, here] = owned(own);
   head.product = at::matmul(head.exponentials.to(head_.scalar_type()), head_).to(at::kFloat);
   head.label_rows = head_.index_select(0, local).to(at::kFloat).masked_fill_(here.logical_not().unsqueeze(1), 0);
@@ -218,8 +214,8 @@ void VocabularyParts::head_forward(int microbatch, const at::Tensor& labels) {
 // When the statistics of all ranks are there.
 VocabularyLoss VocabularyParts::whole_loss(int microbatch, const Head& head) {
   VocabularyLoss whole = vocabulary_loss(part(head.labels), wait_for(VocabularyExchange::Statistics, microbatch));
-  const Action action{.kind = ActionKind::S, .stage = rank_, .microbatch = microbatch};
-  if (rank_ == last_rank_) losses_.emplace_back(action, whole.loss);
+  const Action action{.kind = ActionKind::S, .stage = site_.place.position, .microbatch = microbatch};
+  if (site_.place.position == last_rank_) losses_.emplace_back(action, whole.loss);
   return whole;
 }
 
@@ -229,7 +225,7 @@ void VocabularyParts::weigh(int microbatch, Head& head) {
   const VocabularyLoss whole = whole_loss(microbatch, head);
   head.factor = (head.statistics - whole.largest).exp() / whole.divisor;
   const at::Tensor counted = head.labels.ne(part(head.labels).ignored);
-  const double scale = loss_scale_ / (static_cast<double>(plan_.schedule.microbatches) * plan_.data);
+  const double scale = loss_scale_ / (static_cast<double>(site_.plan.schedule.microbatches) * site_.plan.data);
   head.weight = counted.to(at::kFloat).mul_(scale).div_(counted.sum().clamp_min(1));
 }
 
@@ -251,7 +247,7 @@ void VocabularyParts::head_backward(int microbatch) {
     at::Tensor gradient = head.exponentials.mul_((head.factor * head.weight).unsqueeze(1));
     gradient.scatter_add_(1, local.unsqueeze(1), -(head.weight * here.to(at::kFloat)).unsqueeze(1));
     const at::Tensor narrow = gradient.to(head_.scalar_type());
-    if (plan_.schedule.vocabulary_barriers == 2)
+    if (site_.plan.schedule.vocabulary_barriers == 2)
       produce(VocabularyExchange::HiddenGradient, microbatch, at::matmul(narrow, head_).to(hidden_.dtype).reshape(hidden_.shape));
     of_rows = at::matmul(narrow.t(), head.hidden);
   }
@@ -276,7 +272,6 @@ int VocabularyParts::input_of(ActionKind kind) const {
 }
 
 void VocabularyParts::run(const Action& action, const at::Tensor& input, double loss_scale) {
-  waits_.clear();
   loss_scale_ = loss_scale;
   if (action.kind == ActionKind::E) return embed(action.microbatch, input);
   if (action.kind == ActionKind::S) return head_forward(action.microbatch, input);
@@ -284,13 +279,9 @@ void VocabularyParts::run(const Action& action, const at::Tensor& input, double 
   add_embedding_gradient(action.microbatch, input);
 }
 
-void VocabularyParts::move_waits_to(std::vector<SpanLog::Interval>& waits) {
-  std::move(waits_.begin(), waits_.end(), std::back_inserter(waits));
-}
-
 void VocabularyParts::take_into(std::vector<at::Tensor>& values, const Action& action, const std::vector<int>& tensors,
                                 bool backward) {
-  const std::vector<int>& chain = plan_.schedule.chains.front();
+  const std::vector<int>& chain = site_.plan.schedule.chains.front();
   if (action.stage != (backward ? chain.back() : chain.front())) return;
   values[position_in(tensors, backward ? tensors_.hidden : tensors_.embedded)] =
       take(backward ? VocabularyExchange::HiddenGradient : VocabularyExchange::Embedding, action.microbatch);
@@ -298,7 +289,7 @@ void VocabularyParts::take_into(std::vector<at::Tensor>& values, const Action& a
 
 void VocabularyParts::give(const std::vector<at::Tensor>& values, const Action& action, const std::vector<int>& tensors,
                            bool backward) {
-  const std::vector<int>& chain = plan_.schedule.chains.front();
+  const std::vector<int>& chain = site_.plan.schedule.chains.front();
   if (action.stage != (backward ? chain.front() : chain.back())) return;
   const at::Tensor& value = values[position_in(tensors, backward ? tensors_.embedded : tensors_.hidden)];
   produce(backward ? VocabularyExchange::EmbeddingGradient : VocabularyExchange::Hidden, action.microbatch,

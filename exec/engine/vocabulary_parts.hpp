@@ -10,14 +10,11 @@
 #include <utility>
 #include <vector>
 
-#include "costmodel/plan/plan.hpp"
 #include "costmodel/workload/vocabulary_apart.hpp"
 #include "exec/engine/around_actions.hpp"
-#include "exec/engine/measure/span_log.hpp"
+#include "exec/engine/rank_site.hpp"
 #include "exec/engine/stage/stage.hpp"
 #include "exec/engine/stage/vocabulary_loss.hpp"
-#include "exec/engine/stage_layout.hpp"
-#include "exec/engine/transport/transport.hpp"
 #include "schedule/vocabulary.hpp"
 
 namespace panpipe::exec {
@@ -32,8 +29,7 @@ at::Tensor rows_of_rank(const Tensor& parameter, const at::Tensor& whole, int ra
 class VocabularyParts : public AroundActions {
  public:
   // Makes the group of this rank's pipeline; all ranks construct it at the same time. References must outlive the object.
-  VocabularyParts(const OperatorGraph& graph, const Plan& plan, const ParameterStore& parameters, Transport& transport,
-                  at::Device device, Clock::duration deadline, SpanLog& spans);
+  VocabularyParts(RankSite& site, const ParameterStore& parameters);
 
   // Run the exchanges that are due.
   void before_action(std::size_t index, bool evaluates) override;
@@ -42,8 +38,6 @@ class VocabularyParts : public AroundActions {
   int input_of(ActionKind kind) const;
   // E, S, T or G. `input`: on the rank's device.
   void run(const Action& action, const at::Tensor& input, double loss_scale);
-  // Appends what the last of them waited for exchanges.
-  void move_waits_to(std::vector<SpanLog::Interval>& waits);
   void begin_step(bool evaluates = false);  // an evaluation has E, the forwards and S alone
   void finish();                            // waits for exchanges whose results other ranks read
 
@@ -84,12 +78,9 @@ class VocabularyParts : public AroundActions {
   at::Tensor gradient_of_part(const Head& head, const at::Tensor& of_softmax, const at::Tensor& of_labels) const;
   VocabularyPart part(const at::Tensor& ids) const { return {at::Tensor(), ids, first_row_, rows_}; }
 
-  const Plan& plan_;
-  Transport& transport_;
-  Clock::duration deadline_;
-  SpanLog& spans_;
+  RankSite& site_;
   VocabularyTensors tensors_;
-  int rank_, ranks_, first_rank_, last_rank_;  // positions in the pipeline
+  int ranks_, first_rank_, last_rank_;  // number of them, and positions in the pipeline
   Group group_;
   VocabularyOrder order_;
   std::size_t next_ = 0;  // turn
@@ -100,7 +91,6 @@ class VocabularyParts : public AroundActions {
   std::map<int, Head> heads_;
   std::vector<VocabularyTurn> for_others_;  // under way, and not read by this rank
   double loss_scale_ = 1;
-  std::vector<SpanLog::Interval> waits_;  // of the action that runs
   bool evaluates_ = false;
   std::vector<std::pair<Action, at::Tensor>> losses_;
 };

@@ -41,46 +41,39 @@ std::uint64_t seed_of(std::uint64_t seed, const SequenceShare& share) {
 
 }  // namespace
 
-Worker::Worker(const OperatorGraph& graph, const Plan& plan, const StageLayout& layout, int position, int replica,
-               const ParameterStore& parameters, DataSource data, Transport& transport, const WorkerOptions& options)
-    : graph_(graph),
-      plan_(plan),
-      layout_(layout),
-      position_(position),
-      replica_(replica),
+Worker::Worker(RankSite& site, const ParameterStore& parameters, DataSource data, WorkerOptions options)
+    : site_(site),
       data_(std::move(data)),
-      transport_(transport),
-      options_(options),
-      share_{member_of(plan, Among::Context, transport.rank()), plan.context},
-      labels_(layout.cut.empty() ? -1 : labels_of(graph)),
-      fault_(transport.rank()),
-      spans_(options.device),
-      messages_(graph, plan, layout, transport, options.device, options.deadline, spans_, options.lengths),
-      feed_(options.device),
-      groups_(plan, transport, options.deadline, spans_) {
-  options_.seed = seed_of(options.seed, share_);
+      options_(std::move(options)),
+      share_{member_of(site.plan, Among::Context, site.transport.rank()), site.plan.context},
+      labels_(site.layout.cut.empty() ? -1 : labels_of(site.graph)),
+      fault_(site.transport.rank()),
+      messages_(site, options_.lengths),
+      feed_(site.device),
+      groups_(site) {
+  options_.seed = seed_of(options_.seed, share_);
   before_reading_ = [this] {
-    transport_.settle(options_.device, options_.deadline,
-                      fmt::format("{}, waiting for the row counts of its experts", to_text(groups_.action())));
+    site_.transport.settle(site_.device, site_.deadline,
+                           fmt::format("{}, waiting for the row counts of its experts", to_text(site_.action)));
   };
-  if (plan.context > 1)  // the rows of its tokens, in a table of positions
+  if (site.plan.context > 1)  // the rows of its tokens, in a table of positions
     own_parts_ = std::make_unique<CutParameters>(parameters, [this](int tensor, const at::Tensor& whole) {
-      return layout_.cut[tensor] < 0 ? whole : share_.part(whole, layout_.cut[tensor]);
+      return site_.layout.cut[tensor] < 0 ? whole : share_.part(whole, site_.layout.cut[tensor]);
     });
-  if (options.autocast) copies_ = std::make_unique<WeightCopies>(*options.autocast);
+  if (options_.autocast) copies_ = std::make_unique<WeightCopies>(*options_.autocast);
   for (const MicrobatchLength& length : options_.lengths)
     of_length_.push_back(
         std::make_unique<CutParameters>(parameters, [&graph = *length.graph](int tensor, const at::Tensor& whole) {
           return first_part(whole, graph.tensors[panpipe::at(tensor)].shape);
         }));
-  for (const int stage : stages_of(plan, position)) make_stage(stage, own_parts_ ? *own_parts_ : parameters);
-  if (plan.schedule.vocabulary_barriers > 0) {
-    vocabulary_ = std::make_unique<VocabularyParts>(graph, plan, parameters, transport, options.device, options.deadline, spans_);
+  for (const int stage : stages_of(site.plan, site.place.position)) make_stage(stage, own_parts_ ? *own_parts_ : parameters);
+  if (site.plan.schedule.vocabulary_barriers > 0) {
+    vocabulary_ = std::make_unique<VocabularyParts>(site, parameters);
     options_.around.insert(options_.around.begin(), vocabulary_.get());
   }
-  if (rolling_of(plan.schedule) == Rolling::Validated) ahead_ = forwards_ahead(plan.schedule, layout);
-  for (int step = 0; step < layout.steps_under_way; ++step)
-    for (const Action& action : row_of_step(plan.schedule, position, step, true, true).order)
+  if (rolling_of(site.plan.schedule) == Rolling::Validated) ahead_ = forwards_ahead(site.plan.schedule, site.layout);
+  for (int step = 0; step < site.layout.steps_under_way; ++step)
+    for (const Action& action : row_of_step(site.plan.schedule, site.place.position, step, true, true).order)
       if (action.kind == ActionKind::R)
         recomputed_.insert(key_of(action));
       else if (action.kind == ActionKind::Offload)
@@ -91,23 +84,23 @@ void Worker::make_stage(int stage, const ParameterStore& parameters) {
   const auto add = [&](int length, const OperatorGraph& graph, const ParameterStore& store) {
     auto& made = stages_[{stage, length}];
     if (!made)
-      made = std::make_unique<SegmentedStage>(graph, layout_.stages[stage], store, layout_.needs_gradient, options_.device,
+      made = std::make_unique<SegmentedStage>(graph, site_.layout.stages[stage], store, site_.layout.needs_gradient, site_.device,
                                               groups_, copies_.get(), options_.gate);
   };
-  if (options_.lengths.empty()) return add(0, graph_, parameters);
-  for (int m = 0; m < layout_.microbatches_of_chain(); ++m) {
-    const int length = plan_.length_of(replica_, layout_.microbatch_of_step(stage, m));
+  if (options_.lengths.empty()) return add(0, site_.graph, parameters);
+  for (int m = 0; m < site_.layout.microbatches_of_chain(); ++m) {
+    const int length = site_.plan.length_of(site_.place.replica, site_.layout.microbatch_of_step(stage, m));
     add(length, *options_.lengths[panpipe::at(length)].graph, *of_length_[panpipe::at(length)]);
   }
 }
 
 int Worker::length_of(const Action& action) const {
   if (options_.lengths.empty()) return 0;
-  return plan_.length_of(replica_, layout_.microbatch_of_step(action.stage, action.microbatch));
+  return site_.plan.length_of(site_.place.replica, site_.layout.microbatch_of_step(action.stage, action.microbatch));
 }
 
 const OperatorGraph& Worker::graph_of(const Action& action) const {
-  return options_.lengths.empty() ? graph_ : *options_.lengths[panpipe::at(length_of(action))].graph;
+  return options_.lengths.empty() ? site_.graph : *options_.lengths[panpipe::at(length_of(action))].graph;
 }
 
 StepResult Worker::step(std::int64_t step_index) {
@@ -118,7 +111,7 @@ StepResult Worker::step(std::int64_t step_index) {
 
 StepRun Worker::begin(std::int64_t step_index, bool drains) {
   StepRun run{.step = step_index, .drains = drains, .data = &data_, .first_sample = options_.first_sample};
-  run.row = row_of_step(plan_.schedule, position_, step_index, idle_, drains);
+  run.row = row_of_step(site_.plan.schedule, site_.place.position, step_index, idle_, drains);
   idle_ = drains;
   start(run, "the start of the step");
   return run;
@@ -127,54 +120,56 @@ StepRun Worker::begin(std::int64_t step_index, bool drains) {
 double Worker::evaluate(std::int64_t round, const DataSource& data) {
   PANPIPE_CHECK(idle_, "no pass is under way when an evaluation starts");
   StepRun run{.step = round, .evaluates = true, .data = &data};
-  run.row = row_of_evaluation(plan_.schedule, position_);
+  run.row = row_of_evaluation(site_.plan.schedule, site_.place.position);
   start(run, "the start of an evaluation");
   this->run(run);
-  transport_.settle(options_.device, options_.deadline, "the end of an evaluation");
+  site_.transport.settle(site_.device, site_.deadline, "the end of an evaluation");
   read_losses(run);
-  spans_.take();  // no part of a measured step
+  site_.spans.take();  // no part of a measured step
   return run.result.loss_sum;
 }
 
 StepResult Worker::end(StepRun& run) {
-  transport_.settle(options_.device, options_.deadline, "the end of the step");
+  site_.transport.settle(site_.device, site_.deadline, "the end of the step");
   read_losses(run);
-  run.result.spans = spans_.take();
+  run.result.spans = site_.spans.take();
   return std::move(run.result);
 }
 
 void Worker::start(StepRun& run, const char* what) {
-  transport_.settle(options_.device, options_.deadline, what);
-  spans_.begin(run.row.order.size() * (1 + layout_.messages.size()) + 64);
-  run.result.started = spans_.started();
+  site_.transport.settle(site_.device, site_.deadline, what);
+  site_.spans.begin(run.row.order.size() * (1 + site_.layout.messages.size()) + 64);
+  run.result.started = site_.spans.started();
   if (copies_) copies_->refresh();
   if (vocabulary_) vocabulary_->begin_step(run.evaluates);
 }
 
 void Worker::run_ahead(StepRun& run) {
   run.provisional = true;
-  run_until(run, ahead_[static_cast<std::size_t>(position_)]);
+  run_until(run, ahead_[static_cast<std::size_t>(site_.place.position)]);
   run.provisional = false;
 }
 
 // Forwards that ran with weights that were taken back. What others sent of theirs and no forward here has read arrives once more.
 void Worker::forget_forwards(StepRun& run) {
   const auto entries = [&](int position) {
-    std::vector<Action> forwards = row_of_step(plan_.schedule, position, run.step, true, true).order;
+    std::vector<Action> forwards = row_of_step(site_.plan.schedule, position, run.step, true, true).order;
     forwards.resize(ahead_[static_cast<std::size_t>(position)]);
     return forwards;
   };
-  const std::vector<Action> own = entries(position_);
-  for (std::size_t index = 0; index < layout_.messages.size(); ++index) {
-    const Message& message = layout_.messages[index];
-    const int from = plan_.schedule.stage_to_rank[static_cast<std::size_t>(message.from)];
-    if (plan_.schedule.stage_to_rank[static_cast<std::size_t>(message.to)] != position_ || from == position_) continue;
+  const std::vector<Action> own = entries(site_.place.position);
+  for (std::size_t index = 0; index < site_.layout.messages.size(); ++index) {
+    const Message& message = site_.layout.messages[index];
+    const int from = site_.plan.schedule.stage_to_rank[static_cast<std::size_t>(message.from)];
+    if (site_.plan.schedule.stage_to_rank[static_cast<std::size_t>(message.to)] != site_.place.position ||
+        from == site_.place.position)
+      continue;
     for (const Action& made : entries(from)) {
       if (made.stage != message.from) continue;
       const auto reads = [&](const Action& action) {
-        return action.stage == message.to && layout_.slice_index(action) == layout_.slice_index(made);
+        return action.stage == message.to && site_.layout.slice_index(action) == site_.layout.slice_index(made);
       };
-      if (std::none_of(own.begin(), own.end(), reads)) messages_.drop(static_cast<int>(index), layout_.slice_index(made));
+      if (std::none_of(own.begin(), own.end(), reads)) messages_.drop(static_cast<int>(index), site_.layout.slice_index(made));
     }
   }
   messages_.drop_local();
@@ -245,11 +240,11 @@ void Worker::run_cell(StepRun& run, std::size_t first, std::size_t members) {
 }
 
 void Worker::run_step(StepRun& run, Pass& pass) {
-  const Action shown = layout_.in_own_step(pass.action);
+  const Action shown = site_.layout.in_own_step(pass.action);
   const std::string text = to_text(shown);
   const std::int64_t step = step_of(run.row, pass.action, run.step);
-  transport_.set_action(run.evaluates ? fmt::format("{} of an evaluation", text) : fmt::format("{} of step {}", text, step));
-  groups_.set_action(shown);
+  site_.transport.set_action(run.evaluates ? fmt::format("{} of an evaluation", text) : fmt::format("{} of step {}", text, step));
+  site_.action = shown;
   if (pass.next == 0) {
     if (!run.evaluates) fault_.before(text, step);
     begin_pass(run, pass);
@@ -257,18 +252,17 @@ void Worker::run_step(StepRun& run, Pass& pass) {
   {
     const auto parked = parked_.find(key_of(pass.action));
     const bool captures = parked != parked_.end() && pass.action.kind == ActionKind::F && !run.evaluates;
-    if (captures && pass.next == 0) parked->second = std::make_unique<ParkedActivations>(options_.device);
+    if (captures && pass.next == 0) parked->second = std::make_unique<ParkedActivations>(site_.device);
     const ParkedActivations::Capture capture(captures ? parked->second.get() : nullptr);
+    site_.waits.clear();
     pass.steps[pass.next++](pass.values);
   }
   const bool last = pass.next == pass.steps.size();
   if (last) end_pass(run, pass);
-  groups_.move_waits_to(pass.waits);
-  std::move(partner_waits_.begin(), partner_waits_.end(), std::back_inserter(pass.waits));
-  partner_waits_.clear();
-  if (options_.gate != nullptr) options_.gate->move_waits_to(pass.waits);
+  std::move(site_.waits.begin(), site_.waits.end(), std::back_inserter(pass.waits));
   if (!last || !(pass.action.is_compute() || pass.action.is_vocabulary())) return;
-  spans_.note(span_on(transport_.rank(), Lane::Compute, shown), std::move(pass.started), {spans_.now()}, std::move(pass.waits));
+  site_.spans.note(span_on(site_.transport.rank(), Lane::Compute, shown), std::move(pass.started), {site_.spans.now()},
+                   std::move(pass.waits));
 }
 
 }  // namespace panpipe::exec

@@ -11,25 +11,22 @@
 #include <string>
 #include <vector>
 
-#include "costmodel/plan/plan.hpp"
 #include "costmodel/timeline/timeline.hpp"
 #include "exec/engine/around_actions.hpp"
 #include "exec/engine/context/sequence_share.hpp"
 #include "exec/engine/data_feed.hpp"
 #include "exec/engine/fault.hpp"
 #include "exec/engine/measure/memory_account.hpp"
-#include "exec/engine/measure/span_log.hpp"
 #include "exec/engine/microbatch_lengths.hpp"
+#include "exec/engine/rank_site.hpp"
 #include "exec/engine/slices/attended_sequence.hpp"
 #include "exec/engine/slices/attention_partner.hpp"
 #include "exec/engine/stage/activation_offload.hpp"
 #include "exec/engine/stage/segmented_stage.hpp"
 #include "exec/engine/stage/weight_copies.hpp"
 #include "exec/engine/stage/weight_versions.hpp"
-#include "exec/engine/stage_layout.hpp"
 #include "exec/engine/stage_messages.hpp"
 #include "exec/engine/step_row.hpp"
-#include "exec/engine/transport/transport.hpp"
 #include "exec/engine/vocabulary_parts.hpp"
 
 namespace panpipe::exec {
@@ -40,19 +37,17 @@ using DataSource = std::function<at::Tensor(int graph_input, std::int64_t sample
 
 struct WorkerOptions {
   std::uint64_t seed = 0;
-  at::Device device = at::kCPU;                         // the rank's device
-  Clock::duration deadline = std::chrono::seconds(10);  // longest wait for a peer
-  int receives_ahead = 4;                               // number of actions whose receives are posted before their turn
-  std::int64_t first_sample = 0;                        // added to the count of microbatches, to start later in the data
-  std::optional<at::ScalarType> autocast{};             // mixed precision of an fp32 graph
-  std::vector<AroundActions*> around{};                 // the first is called first before an entry, and last after it
-  bool finite_losses = false;                           // a step's loss that is no finite number ends the run
-  ParameterGate* gate = nullptr;                        // null if parameters are always whole
-  const WeightVersions* versions = nullptr;             // null if every step ends with a flush
-  std::vector<MicrobatchLength> lengths{};              // of the plan's; empty if all microbatches are alike
-  std::vector<int> listed{};                            // as listed_microbatches() gives them; empty: in order
-  double loss_scale = 1.0;                              // multiplies the loss's gradient; the optimizer divides
-  SliceExchange exchange{};                             // of attention between ranks; empty: none
+  int receives_ahead = 4;                    // number of actions whose receives are posted before their turn
+  std::int64_t first_sample = 0;             // added to the count of microbatches, to start later in the data
+  std::optional<at::ScalarType> autocast{};  // mixed precision of an fp32 graph
+  std::vector<AroundActions*> around{};      // the first is called first before an entry, and last after it
+  bool finite_losses = false;                // a step's loss that is no finite number ends the run
+  ParameterGate* gate = nullptr;             // null if parameters are always whole
+  const WeightVersions* versions = nullptr;  // null if every step ends with a flush
+  std::vector<MicrobatchLength> lengths{};   // of the plan's; empty if all microbatches are alike
+  std::vector<int> listed{};                 // as listed_microbatches() gives them; empty: in order
+  double loss_scale = 1.0;                   // multiplies the loss's gradient; the optimizer divides
+  SliceExchange exchange{};                  // of attention between ranks; empty: none
 };
 
 struct StepResult {
@@ -94,10 +89,8 @@ struct StepRun {
 
 class Worker {
  public:
-  // `position` is the pipeline rank, `replica` as in MeshPlace. References must outlive the worker. All ranks construct it at the
-  // same time, because the groups inside passes are created.
-  Worker(const OperatorGraph& graph, const Plan& plan, const StageLayout& layout, int position, int replica,
-         const ParameterStore& parameters, DataSource data, Transport& transport, const WorkerOptions& options);
+  // References must outlive the worker. All ranks construct it at the same time, because the groups inside passes are created.
+  Worker(RankSite& site, const ParameterStore& parameters, DataSource data, WorkerOptions options);
 
   // Forward and backward of one step. Gradients are summed into the parameters' grad(), scaled by 1 / (microbatches x replicas).
   StepResult step(std::int64_t step_index);
@@ -119,7 +112,6 @@ class Worker {
   // rounds.
   double evaluate(std::int64_t round, const DataSource& data);
 
-  SpanLog& spans() { return spans_; }
   void set_loss_scale(double scale) { options_.loss_scale = scale; }  // for the following steps
 
  private:
@@ -134,7 +126,7 @@ class Worker {
   };
 
   using Key = std::pair<int, int>;  // (stage, slice)
-  Key key_of(const Action& action) const { return {action.stage, layout_.slice_index(action)}; }
+  Key key_of(const Action& action) const { return {action.stage, site_.layout.slice_index(action)}; }
 
   // Making (worker.cpp).
   void make_stage(int stage, const ParameterStore& parameters);
@@ -166,18 +158,13 @@ class Worker {
   [[noreturn]] void refuse_loss(const StepRun& run, int microbatch, double loss) const;
   void take_vocabulary_losses(StepRun& run);
 
-  const OperatorGraph& graph_;
-  const Plan& plan_;
-  const StageLayout& layout_;
-  int position_, replica_;
+  RankSite& site_;
   DataSource data_;
-  Transport& transport_;
   WorkerOptions options_;
   SequenceShare share_;  // of the sequence, among context-parallel ranks
   int labels_;           // graph input; -1 if sequences are not cut
   Fault fault_;
   std::function<void()> before_reading_;
-  SpanLog spans_;
   StageMessages messages_;
   DataFeed feed_;
   PassGroups groups_;
@@ -190,8 +177,7 @@ class Worker {
   bool idle_ = true;                                                       // no pass of the next step has run
   std::set<Key> recomputed_;                                               // those with an R in the order
   std::map<Key, std::unique_ptr<ParkedActivations>> parked_;               // those that the order offloads
-  std::vector<SpanLog::Interval> partner_waits_;  // of the step of a pass that runs, for ranks that share its attention
-  at::Tensor losses_;                             // on the host, of a step on a GPU
+  at::Tensor losses_;                                                      // on the host, of a step on a GPU
 };
 
 }  // namespace panpipe::exec

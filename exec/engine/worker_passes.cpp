@@ -16,35 +16,37 @@
 namespace panpipe::exec {
 // A stage that runs backwards alone makes its forward in R.
 bool Worker::runs_forward(const Action& action) const {
-  return action.kind == ActionKind::F || (action.kind == ActionKind::R && !layout_.stages[action.stage].runs_forward);
+  return action.kind == ActionKind::F || (action.kind == ActionKind::R && !site_.layout.stages[action.stage].runs_forward);
 }
 
 // Microbatches over all steps and replicas.
 std::int64_t Worker::sample_of(const StepRun& run, const Action& action) const {
-  std::int64_t microbatch = layout_.microbatch_of_step(action.stage, action.microbatch);
+  std::int64_t microbatch = site_.layout.microbatch_of_step(action.stage, action.microbatch);
   if (!options_.listed.empty())
-    microbatch = options_.listed[panpipe::at(data_index(plan_, replica_) * layout_.microbatches + microbatch)];
+    microbatch =
+        options_.listed[panpipe::at(data_index(site_.plan, site_.place.replica) * site_.layout.microbatches + microbatch)];
   const std::int64_t step = step_of(run.row, action, run.step);
-  return run.first_sample + (step * layout_.microbatches + microbatch) * plan_.data + data_index(plan_, replica_);
+  return run.first_sample + (step * site_.layout.microbatches + microbatch) * site_.plan.data +
+         data_index(site_.plan, site_.place.replica);
 }
 
 // The slices of a sequence meet in what they attend to, which lives as long as one of them.
 std::shared_ptr<const SequenceSlice> Worker::slice_of(StepRun& run, const Action& action) {
-  if (layout_.splits == 1) return nullptr;
+  if (site_.layout.splits == 1) return nullptr;
   std::weak_ptr<AttendedSequence>& known = run.sequences[{action.stage, action.microbatch}];
   std::shared_ptr<AttendedSequence> sequence = known.lock();
-  if (!sequence) known = sequence = std::make_shared<AttendedSequence>(layout_.splits, run.masks);
-  const AttentionRun exchange{&graph_, &layout_, &transport_, options_.deadline, &spans_, &partner_waits_};
-  const auto slice = std::make_shared<SequenceSlice>(SequenceSlice{action.split, &layout_.cut, std::move(sequence)});
+  if (!sequence) known = sequence = std::make_shared<AttendedSequence>(site_.layout.splits, run.masks);
+  const auto slice = std::make_shared<SequenceSlice>(SequenceSlice{action.split, &site_.layout.cut, std::move(sequence)});
   if (run.evaluates)
     run.slices.push_back(slice);
   else
-    slice->partners = partners_of(options_.exchange, action, exchange, plan_);
+    slice->partners = partners_of(options_.exchange, action, site_);
   return slice;
 }
 
 CallContext Worker::context_of(StepRun& run, const Action& action) {
-  const std::int64_t draws = sample_of(run, action) * layout_.splits + std::max<int>(0, action.split);  // of each slice its own
+  const std::int64_t draws =
+      sample_of(run, action) * site_.layout.splits + std::max<int>(0, action.split);  // of each slice its own
   CallContext context{options_.seed, draws, options_.autocast, slice_of(run, action)};
   context.before_reading = &before_reading_;
   context.evaluates = run.evaluates;
@@ -56,7 +58,7 @@ CallContext Worker::context_of(StepRun& run, const Action& action) {
 
 Worker::Pass Worker::prepare(StepRun& run, const Action& action) {
   Pass pass{.action = action};
-  const int slice = layout_.slice_index(action);
+  const int slice = site_.layout.slice_index(action);
   switch (action.kind) {
     case ActionKind::F:
     case ActionKind::R: {
@@ -64,8 +66,8 @@ Worker::Pass Worker::prepare(StepRun& run, const Action& action) {
         pass.steps = stage_of(action).recompute(slice);
         break;
       }
-      const StageRange& range = layout_.stages[action.stage];
-      const bool whole = plan_.stages[action.stage].recompute == Recompute::Full && !range.by_blocks;
+      const StageRange& range = site_.layout.stages[action.stage];
+      const bool whole = site_.plan.stages[action.stage].recompute == Recompute::Full && !range.by_blocks;
       const bool drops = whole || recomputed_.count(key_of(action)) > 0 || !range.runs_backward;
       const bool recorded = !run.evaluates && !(drops && action.kind == ActionKind::F);
       pass.steps = stage_of(action).forward({slice, context_of(run, action), recorded});
@@ -98,17 +100,17 @@ Worker::Pass Worker::prepare(StepRun& run, const Action& action) {
 
 // The part that a pass reads of an input of the whole sequence: a slice of it, or the tokens of a context-parallel rank.
 at::Tensor Worker::own_part(int graph_tensor, const at::Tensor& whole, int slice) const {
-  const int dimension = layout_.cut.empty() ? -1 : layout_.cut[graph_tensor];
+  const int dimension = site_.layout.cut.empty() ? -1 : site_.layout.cut[graph_tensor];
   if (dimension < 0) return whole;
   if (share_.degree > 1) return share_.part(whole, dimension);
-  const std::int64_t length = whole.size(dimension) / layout_.splits;
+  const std::int64_t length = whole.size(dimension) / site_.layout.splits;
   return whole.narrow(dimension, length * slice, length).contiguous();
 }
 
 void Worker::take_data(const StepRun& run, const Action& action, Values& values) {
   const std::vector<int>& inputs = stage_of(action).inputs();
-  for (const int input : layout_.stages[action.stage].data) {
-    const Shape shape = layout_.cut.empty() ? graph_of(action).tensors[input].shape : Shape{};
+  for (const int input : site_.layout.stages[action.stage].data) {
+    const Shape shape = site_.layout.cut.empty() ? graph_of(action).tensors[input].shape : Shape{};
     const at::Tensor whole = first_part((*run.data)(input, sample_of(run, action)), shape).contiguous();
     values[position_in(inputs, input)] = feed_.on_device(own_part(input, whole, action.split));
   }
@@ -124,14 +126,14 @@ void Worker::begin_pass(StepRun& run, Pass& pass) {
     values = messages_.take(action, read, backward);
     if (vocabulary_) vocabulary_->take_into(values, action, read, backward);
   }
-  pass.started = spans_.now();
+  pass.started = site_.spans.now();
   if (forward) take_data(run, action, values);
-  if (backward && layout_.stages[action.stage].has_loss) {
-    const Tensor& loss = graph_.tensors[graph_.loss];
+  if (backward && site_.layout.stages[action.stage].has_loss) {
+    const Tensor& loss = site_.graph.tensors[site_.graph.loss];
     const double share = options_.loss_scale * loss_share(run, action);
-    values[position_in(stage_of(action).outputs(), graph_.loss)] =
-        at::full(loss.shape, share / (static_cast<double>(layout_.microbatches) * plan_.data),
-                 at::TensorOptions(scalar_type(loss.dtype)).device(options_.device));
+    values[position_in(stage_of(action).outputs(), site_.graph.loss)] =
+        at::full(loss.shape, share / (static_cast<double>(site_.layout.microbatches) * site_.plan.data),
+                 at::TensorOptions(scalar_type(loss.dtype)).device(site_.device));
   }
   if (!action.is_vocabulary()) return;
   if (const int input = vocabulary_->input_of(action.kind); input >= 0)
@@ -142,15 +144,14 @@ void Worker::end_pass(StepRun& run, Pass& pass) {
   const Action& action = pass.action;
   const bool backward = starts_backward(action.kind);
   const Values values = std::move(pass.values);
-  if (action.is_vocabulary()) vocabulary_->move_waits_to(pass.waits);
   if (action.kind != ActionKind::F && !backward) return;
   const std::vector<int>& made = backward ? stage_of(action).inputs() : stage_of(action).outputs();
   messages_.give(action, made, values, backward, run.evaluates);
   if (vocabulary_) vocabulary_->give(values, action, made, backward);
   if (backward) return;
-  const StageRange& range = layout_.stages[action.stage];
-  if (!range.runs_backward) stage_of(action).forget(layout_.slice_index(action));  // another stage runs it
-  if (range.has_loss) note_loss(run, action, loss_share(run, action), values[position_in(made, graph_.loss)]);
+  const StageRange& range = site_.layout.stages[action.stage];
+  if (!range.runs_backward) stage_of(action).forget(site_.layout.slice_index(action));  // another stage runs it
+  if (range.has_loss) note_loss(run, action, loss_share(run, action), values[position_in(made, site_.graph.loss)]);
 }
 
 void Worker::copy(const Action& action) {
@@ -162,15 +163,16 @@ void Worker::copy(const Action& action) {
     start.mark = DeviceMark(std::move(*note.start));
     end.mark = DeviceMark(std::move(*note.end));
   }
-  spans_.note(span_on(transport_.rank(), Lane::Copy, layout_.in_own_step(action), note.bytes), start, {end});
+  site_.spans.note(span_on(site_.transport.rank(), Lane::Copy, site_.layout.in_own_step(action), note.bytes), start, {end});
 }
 
 // The weight of a pass's loss in the mean over a microbatch's labels: its share of the labels that count. Of microbatches of
 // unequal length each token of the step counts alike.
 double Worker::loss_share(const StepRun& run, const Action& action) const {
-  if (layout_.cut.empty()) return options_.lengths.empty() ? 1 : options_.lengths[panpipe::at(length_of(action))].loss_weight;
+  if (site_.layout.cut.empty())
+    return options_.lengths.empty() ? 1 : options_.lengths[panpipe::at(length_of(action))].loss_weight;
   constexpr std::int64_t kIgnoredLabel = -100;  // PyTorch's default ignore_index
-  const auto even = 1.0 / (layout_.splits * share_.degree);
+  const auto even = 1.0 / (site_.layout.splits * share_.degree);
   if (labels_ < 0) return even;
   const at::Tensor counted = (*run.data)(labels_, sample_of(run, action)).ne(kIgnoredLabel);
   const auto all = counted.sum().item<std::int64_t>();
@@ -182,9 +184,10 @@ double Worker::loss_share(const StepRun& run, const Action& action) const {
 void Worker::note_loss(StepRun& run, const Action& action, double share, const at::Tensor& value) {
   if (share == 0) return;  // a slice without a label that counts: the mean over none of them is no number
   // A host on its own reads it at once; it would wait for a GPU, in every microbatch.
-  if (options_.device.is_cpu()) return report_loss(run, action, share, value.item<double>());
+  if (site_.device.is_cpu()) return report_loss(run, action, share, value.item<double>());
   if (!losses_.defined()) {
-    const std::int64_t most = std::ssize(plan_.schedule.order[panpipe::at(position_)]) * layout_.steps_under_way;
+    const std::int64_t most =
+        std::ssize(site_.plan.schedule.order[panpipe::at(site_.place.position)]) * site_.layout.steps_under_way;
     losses_ = at::empty({most}, at::TensorOptions(value.scalar_type()).pinned_memory(true));
   }
   losses_[std::ssize(run.noted)].copy_(value, /*non_blocking=*/true);
@@ -199,9 +202,9 @@ void Worker::take_vocabulary_losses(StepRun& run) {
 void Worker::report_loss(StepRun& run, const Action& action, double share, double value) {
   double loss = value;
   if (!run.evaluates) {
-    loss = fault_.loss(to_text(layout_.in_own_step(action)), step_of(run.row, action, run.step), value);
+    loss = fault_.loss(to_text(site_.layout.in_own_step(action)), step_of(run.row, action, run.step), value);
     if (options_.finite_losses && !std::isfinite(loss)) {
-      const int microbatch = layout_.microbatch_of_step(action.stage, action.microbatch);
+      const int microbatch = site_.layout.microbatch_of_step(action.stage, action.microbatch);
       if (!run.provisional) refuse_loss(run, microbatch, loss);
       if (!run.refused) run.refused = {microbatch, loss};  // the update may be taken back
     }
@@ -212,11 +215,11 @@ void Worker::report_loss(StepRun& run, const Action& action, double share, doubl
 void Worker::refuse_loss(const StepRun& run, int microbatch, double loss) const {
   const char* value = std::isnan(loss) ? "nan" : loss > 0 ? "inf" : "-inf";
   throw NoAnswer(fmt::format("step {}: the loss of microbatch {} is {} (rank {}, replica {})", run.step + 1, microbatch, value,
-                             transport_.rank(), replica_));
+                             site_.transport.rank(), site_.place.replica));
 }
 
 void Worker::read_losses(StepRun& run) {
-  if (!run.noted.empty()) transport_.settle(options_.device, options_.deadline, "the losses of the step");
+  if (!run.noted.empty()) site_.transport.settle(site_.device, site_.deadline, "the losses of the step");
   for (std::size_t i = 0; i < run.noted.size(); ++i)
     report_loss(run, run.noted[i].action, run.noted[i].share, losses_[static_cast<std::int64_t>(i)].item<double>());
   run.noted.clear();

@@ -104,7 +104,8 @@ TEST(Evaluation, AFailureLeavesTheWorkerAsItWas) {
   const DataSource data = synthetic_data(run.graph(), 7);
   const auto step_after = [&](const std::function<void(Worker&)>& before) {
     const SeededParameters parameters(run.graph(), run.layout, {0}, 7);
-    Worker worker(run.graph(), run.plan, run.layout, 0, 0, parameters, data, *transports[0], {.first_sample = 3});
+    RankSite site{run.graph(), run.plan, run.layout, *transports[0]};
+    Worker worker(site, parameters, data, {.first_sample = 3});
     before(worker);
     const double held_out = worker.evaluate(0, data);
     return std::pair(worker.step(2).loss_sum, held_out);

@@ -109,7 +109,8 @@ StepOutcome train(const OperatorGraph& graph, const Plan& plan, const Reference&
         at::set_num_threads(1);
         WorkerOptions options;
         options.seed = 7;
-        Worker worker(graph, plan, layout, rank, 0, *stores[at], data, *transports[at], options);
+        RankSite site{graph, plan, layout, *transports[at]};
+        Worker worker(site, *stores[at], data, options);
         losses[at] = worker.step(0).loss_sum;
       } catch (const std::exception& error) {
         failures[at] = std::current_exception();

@@ -220,12 +220,12 @@ Trained train(const OperatorGraph& whole, const Plan& plan, const SliceGraph* sl
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
       const auto r = static_cast<std::size_t>(rank);
-      const MeshPlace place = place_of(plan, rank);
+      RankSite site{graph, plan, layout, *transports[r]};
       at::get_num_threads();  // makes the thread's own copy of the number
       at::set_num_threads(1);
       try {
-        Worker worker(graph, plan, layout, place.position, place.replica, *stores[r], counted_data(whole, ignore_labels),
-                      *transports[r], {.seed = kSeed, .exchange = exchange_of(plan.schedule, {})});
+        Worker worker(site, *stores[r], counted_data(whole, ignore_labels),
+                      {.seed = kSeed, .exchange = exchange_of(plan.schedule, {})});
         StepResult step = worker.step(0);
         losses[r] = step.loss_sum;
         result.spans[r] = std::move(step.spans);

@@ -99,7 +99,8 @@ std::int64_t peak_of(int microbatches, std::optional<at::ScalarType> autocast) {
   const SeededParameters parameters(run.graph(), run.layout, {0}, 0);
   WorkerOptions options;
   options.autocast = autocast;
-  Worker worker(run.graph(), run.plan, run.layout, 0, 0, parameters, synthetic_data(run.graph(), 0), *transports[0], options);
+  RankSite site{run.graph(), run.plan, run.layout, *transports[0]};
+  Worker worker(site, parameters, synthetic_data(run.graph(), 0), options);
   worker.step(0);  // makes the gradients
   account.begin(0);
   worker.step(1);

@@ -186,8 +186,8 @@ TEST(SelectiveRecompute, AWholePassRunAgainKeepsAll) {
   ASSERT_FALSE(layout.stages[0].listed.empty());
   const SeededParameters parameters(graph, layout, {0}, 1);
   const auto transports = make_local_transports(1);
-  SpanLog spans(at::kCPU);
-  const PassGroups groups(plan, *transports[0], std::chrono::seconds(60), spans);
+  RankSite site{graph, plan, layout, *transports[0]};
+  const PassGroups groups(site);
   SegmentedStage stage(graph, layout.stages[0], parameters, layout.needs_gradient, at::kCPU, groups);
   std::vector<at::Tensor> inputs;
   for (const int input : stage.inputs())

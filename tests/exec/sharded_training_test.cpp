@@ -148,12 +148,11 @@ void on_two_ranks(const PreparedRun& run, Use use) {
   std::vector<std::thread> threads;
   for (const auto& transport : transports)
     threads.emplace_back([&, at = transport.get()] {
-      ShardedParameters sharded(run.graph(), run.plan, run.layout, *run.shards, *at, std::chrono::seconds(20), {1, 2});
+      RankSite site{run.graph(), run.plan, run.layout, *at};
+      ShardedParameters sharded(site, *run.shards, {1, 2});
       SeededParameters parameters(run.graph(), run.layout, {0}, 7, false, at::kCPU, 0, nullptr, &sharded);
-      SpanLog spans(at::kCPU);
-      spans.begin(64);
-      sharded.note_in(spans);
-      use(sharded, parameters, spans);
+      site.spans.begin(64);
+      use(sharded, parameters, site.spans);
     });
   for (std::thread& thread : threads) thread.join();
 }

@@ -144,8 +144,8 @@ double autocast_loss(int pipeline, std::optional<at::ScalarType> autocast) {
       const SeededParameters parameters(run.graph(), run.layout, stages_of(run.plan, rank), 0);
       WorkerOptions options;
       options.autocast = autocast;
-      Worker worker(run.graph(), run.plan, run.layout, rank, 0, parameters, synthetic_data(run.graph(), 0), *transports[rank],
-                    options);
+      RankSite site{run.graph(), run.plan, run.layout, *transports[rank]};
+      Worker worker(site, parameters, synthetic_data(run.graph(), 0), options);
       losses[rank] = worker.step(0).loss_sum;
       for (const auto& [root, value] : parameters.trained()) EXPECT_EQ(value.grad().scalar_type(), at::kFloat);
     });

@@ -138,7 +138,8 @@ double loss_of_step(const PreparedRun& run, bool early) {
   const auto transports = make_local_transports(1);
   std::vector<int> stages(run.layout.stages.size());
   std::iota(stages.begin(), stages.end(), 0);
-  WeightSlots slots(run.graph(), run.plan, run.layout, 0, at::kCPU, 0);
+  RankSite site{run.graph(), run.plan, run.layout, *transports[0]};
+  WeightSlots slots(site);
   const SeededParameters parameters(run.graph(), run.layout, stages, 7, false, at::kCPU, 0, nullptr, &slots);
   for (const auto& [root, value] : parameters.trained()) slots.sum_into(root, at::zeros(value.sizes()));
   const DataSource data = [&](int input, std::int64_t sample) -> at::Tensor {
@@ -149,7 +150,7 @@ double loss_of_step(const PreparedRun& run, bool early) {
   options.seed = 7;
   SlotsAroundActions around(&slots, early);
   options.around = {&around};
-  Worker worker(run.graph(), run.plan, run.layout, 0, 0, parameters, data, *transports[0], options);
+  Worker worker(site, parameters, data, options);
   slots.begin_step();
   return worker.step(0).loss_sum;
 }

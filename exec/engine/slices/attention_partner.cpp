@@ -15,7 +15,6 @@
 #include "costmodel/workload/attention_operator.hpp"
 #include "exec/engine/context/block_attention.hpp"
 #include "exec/engine/measure/memory_account.hpp"
-#include "exec/engine/mesh.hpp"
 #include "exec/engine/stage/autograd_node.hpp"
 
 namespace panpipe::exec {
@@ -24,9 +23,9 @@ namespace {
 constexpr std::int64_t kTokens = 2, kFeatures = 3;
 constexpr int kMessages = 6;  // tensors of one attention in one direction, at most
 
-int attentions_of(const AttentionRun& of, int stage) {
-  const StageRange& range = of.layout->stages[panpipe::at(stage)];
-  const auto begin = of.graph->operators.begin();
+int attentions_of(RankSite& site, int stage) {
+  const StageRange& range = site.layout.stages[panpipe::at(stage)];
+  const auto begin = site.graph.operators.begin();
   return static_cast<int>(std::count_if(begin + range.first_operator, begin + range.end_operator, is_attention));
 }
 
@@ -37,27 +36,27 @@ at::Tensor tokens_of(const at::Tensor& tensor, std::int64_t first, std::int64_t 
 // The messages of one attention of a pair; none without a partner.
 class Line {
  public:
-  Line(const AttentionRun& of, std::optional<AttentionPartner> partner, int number, bool backward, const std::string& action)
-      : of_(of), partner_(std::move(partner)), backward_(backward), action_(action) {
+  Line(RankSite& site, std::optional<AttentionPartner> partner, int number, bool backward, const std::string& action)
+      : site_(site), partner_(std::move(partner)), backward_(backward), action_(action) {
     if (!partner_) return;
-    const std::vector<Operator>& operators = of.graph->operators;
-    const auto first = operators.begin() + of.layout->stages[panpipe::at(partner_->giving_stage)].first_operator;
+    const std::vector<Operator>& operators = site.graph.operators;
+    const auto first = operators.begin() + site.layout.stages[panpipe::at(partner_->giving_stage)].first_operator;
     const int before = static_cast<int>(std::count_if(operators.begin(), first, is_attention));  // of the whole model
-    first_message_ = static_cast<int>(of.layout->messages.size()) + (before + number) * kMessages;
+    first_message_ = static_cast<int>(site.layout.messages.size()) + (before + number) * kMessages;
   }
   // First slices of the sequence that the partner attends to for this rank, and that this rank attends to for the partner.
   int given() const { return partner_ ? std::max(0, -partner_->slices) : 0; }
   int taken() const { return partner_ ? std::max(0, partner_->slices) : 0; }
   void send(const std::vector<at::Tensor>& values) {
     for (std::size_t i = 0; i < values.size(); ++i)
-      sent_.push_back(of_.transport->send(values[i].contiguous(), partner_->rank, tag(i)));
+      sent_.push_back(site_.transport.send(values[i].contiguous(), partner_->rank, tag(i)));
   }
   // Tensors like these.
   std::vector<at::Tensor> receive(const std::vector<at::Tensor>& like) {
     std::vector<PendingPtr> posted;
     for (std::size_t i = 0; i < like.size(); ++i)
       posted.push_back(
-          of_.transport->receive({like[i].sizes().vec(), like[i].scalar_type(), like[i].device()}, partner_->rank, tag(i)));
+          site_.transport.receive({like[i].sizes().vec(), like[i].scalar_type(), like[i].device()}, partner_->rank, tag(i)));
     wait_for(posted, "waiting for attention shared with rank {}");
     std::vector<at::Tensor> values;
     for (const PendingPtr& pending : posted) {
@@ -67,23 +66,23 @@ class Line {
     return values;
   }
   // The tokens of the queries that are sent.
-  Tokens queries(std::int64_t length) const { return {partner_->giving_slice % of_.layout->splits * length, length}; }
+  Tokens queries(std::int64_t length) const { return {partner_->giving_slice % site_.layout.splits * length, length}; }
   void end() {
     if (partner_) wait_for(sent_, "waiting until rank {} takes its attention");
   }
 
  private:
   std::uint32_t tag(std::size_t tensor) const {
-    return of_.layout->tag(first_message_ + static_cast<int>(tensor), 0, partner_->giving_slice, backward_);
+    return site_.layout.tag(first_message_ + static_cast<int>(tensor), 0, partner_->giving_slice, backward_);
   }
   void wait_for(const std::vector<PendingPtr>& pending, const char* what) {
-    SpanLog::Moment begin = of_.spans->now();
+    SpanLog::Moment begin = site_.spans.now();
     for (const PendingPtr& one : pending)
-      one->wait(of_.deadline, fmt::format("{}, {}", action_, fmt::format(fmt::runtime(what), partner_->rank)));
-    of_.waits->emplace_back(std::move(begin), of_.spans->now());
+      one->wait(site_.deadline, fmt::format("{}, {}", action_, fmt::format(fmt::runtime(what), partner_->rank)));
+    site_.waits.emplace_back(std::move(begin), site_.spans.now());
   }
 
-  const AttentionRun& of_;
+  RankSite& site_;
   std::optional<AttentionPartner> partner_;
   bool backward_;
   const std::string& action_;
@@ -185,7 +184,7 @@ struct SharedAttentionBackward : torch::autograd::Node {
   torch::autograd::variable_list apply(torch::autograd::variable_list&& arrived) override {
     const at::NoGradGuard no_graph;
     const at::Tensor gradient = arrived[0].defined() ? arrived[0].contiguous() : at::zeros_like(call.output);
-    Line line(of, partner, number, true, action);
+    Line line(*site, partner, number, true, action);
     const OperandGradients sums = backward(call, line, gradient);
     line.end();
     const at::ScalarType type = call.query.scalar_type();
@@ -193,7 +192,7 @@ struct SharedAttentionBackward : torch::autograd::Node {
   }
   void release_variables() override { call = {}; }
 
-  AttentionRun of;
+  RankSite* site = nullptr;
   std::optional<AttentionPartner> partner;
   int number = 0;
   std::string action;
@@ -221,9 +220,9 @@ void check_shares_attention(const OperatorGraph& graph) {
   }
 }
 
-AttentionPartners::AttentionPartners(const AttentionRun& of, int stage, std::optional<AttentionPartner> forward,
+AttentionPartners::AttentionPartners(RankSite& site, int stage, std::optional<AttentionPartner> forward,
                                      std::optional<AttentionPartner> backward, std::string action)
-    : of_(of), stage_(stage), forward_(std::move(forward)), backward_(std::move(backward)), action_(std::move(action)) {}
+    : site_(site), stage_(stage), forward_(std::move(forward)), backward_(std::move(backward)), action_(std::move(action)) {}
 
 at::Tensor AttentionPartners::attend(int op, int slice, const OperatorRow& row, const torch::jit::Stack& stack,
                                      const at::Tensor& keys, const at::Tensor& values) {
@@ -231,8 +230,8 @@ at::Tensor AttentionPartners::attend(int op, int slice, const OperatorRow& row, 
   // As AttendedSequence::attend: a view of a fused product would keep the keys and values alive a second time.
   if (query.storage().is_alias_of(stack[panpipe::at(row.position("key"))].toTensor().storage()))
     query = query.clone(at::MemoryFormat::Contiguous);
-  const std::vector<Operator>& operators = of_.graph->operators;
-  const auto begin = operators.begin() + of_.layout->stages[panpipe::at(stage_)].first_operator;
+  const std::vector<Operator>& operators = site_.graph.operators;
+  const auto begin = operators.begin() + site_.layout.stages[panpipe::at(stage_)].first_operator;
   const int number = static_cast<int>(std::count_if(begin, operators.begin() + op, is_attention));
   const auto partner = [&](const std::optional<AttentionPartner>& side) {
     return side && number < side->shared ? side : std::nullopt;
@@ -247,14 +246,14 @@ at::Tensor AttentionPartners::attend(int op, int slice, const OperatorRow& row, 
               {}};
   {
     const at::NoGradGuard no_graph;
-    Line line(of_, attended_.insert(op).second ? partner(forward_) : std::nullopt, number, false, action_);
+    Line line(site_, attended_.insert(op).second ? partner(forward_) : std::nullopt, number, false, action_);
     forward(call, line);
     line.end();
   }
   at::Tensor result = call.output.detach();
   if (!at::GradMode::is_enabled() || !(query.requires_grad() || keys.requires_grad() || values.requires_grad())) return result;
   const auto node = make_node<SharedAttentionBackward>();
-  node->of = of_;
+  node->site = &site_;
   node->partner = partner(backward_);
   node->number = number;
   node->action = action_;
@@ -264,23 +263,22 @@ at::Tensor AttentionPartners::attend(int op, int slice, const OperatorRow& row, 
   return result;
 }
 
-std::shared_ptr<AttentionPartners> partners_of(const SliceExchange& exchange, const Action& forward, const AttentionRun& of,
-                                               const Plan& plan) {
+std::shared_ptr<AttentionPartners> partners_of(const SliceExchange& exchange, const Action& forward, RankSite& site) {
   const auto partner = [&](ActionKind kind) -> std::optional<AttentionPartner> {
     Action pass = forward;
     pass.kind = kind;
     const SharedAttention* shared = exchange.of(pass);
     if (shared == nullptr) return std::nullopt;
     const Action& giving = shared->slices < 0 ? pass : shared->pass;
-    MeshPlace place = place_of(plan, of.transport->rank());
+    MeshPlace place = site.place;
     place.position = shared->rank;
-    return AttentionPartner{world_rank(plan, place), shared->slices,
-                            std::min(attentions_of(of, pass.stage), attentions_of(of, shared->pass.stage)), giving.stage,
-                            of.layout->slice_index(giving)};
+    return AttentionPartner{world_rank(site.plan, place), shared->slices,
+                            std::min(attentions_of(site, pass.stage), attentions_of(site, shared->pass.stage)), giving.stage,
+                            site.layout.slice_index(giving)};
   };
   std::optional<AttentionPartner> forwards = partner(ActionKind::F), backwards = partner(ActionKind::B);
   if (!forwards && !backwards) return nullptr;
-  return std::make_shared<AttentionPartners>(of, forward.stage, std::move(forwards), std::move(backwards), to_text(forward));
+  return std::make_shared<AttentionPartners>(site, forward.stage, std::move(forwards), std::move(backwards), to_text(forward));
 }
 
 }  // namespace panpipe::exec

@@ -14,9 +14,7 @@
 #include <vector>
 
 #include "costmodel/workload/operator_table.hpp"
-#include "exec/engine/measure/span_log.hpp"
-#include "exec/engine/stage_layout.hpp"
-#include "exec/engine/transport/transport.hpp"
+#include "exec/engine/rank_site.hpp"
 #include "schedule/slice_exchange.hpp"
 
 namespace panpipe::exec {
@@ -33,21 +31,11 @@ struct AttentionPartner {
   int giving_slice = 0;
 };
 
-// What the attentions of a pass need to know of the run.
-struct AttentionRun {
-  const OperatorGraph* graph = nullptr;
-  const StageLayout* layout = nullptr;
-  Transport* transport = nullptr;
-  Clock::duration deadline{};
-  SpanLog* spans = nullptr;
-  std::vector<SpanLog::Interval>* waits = nullptr;  // for partners, of the pass that runs
-};
-
 class AttentionPartners {
  public:
   // Of the forward and the backward of a pass, of which one at least shares.
-  AttentionPartners(const AttentionRun& of, int stage, std::optional<AttentionPartner> forward,
-                    std::optional<AttentionPartner> backward, std::string action);
+  AttentionPartners(RankSite& site, int stage, std::optional<AttentionPartner> forward, std::optional<AttentionPartner> backward,
+                    std::string action);
 
   // The result of attention `op` of the graph for slice `slice`; keys and values are those of all slices up to it. Autograd
   // records it if it is on. A repeated forward (recompute) attends to all of them on its own.
@@ -55,7 +43,7 @@ class AttentionPartners {
                     const at::Tensor& values);
 
  private:
-  AttentionRun of_;
+  RankSite& site_;
   int stage_;
   std::optional<AttentionPartner> forward_, backward_;
   std::string action_;
@@ -63,7 +51,6 @@ class AttentionPartners {
 };
 
 // Those of a forward and its backward in an order whose exchange this is; nullptr if neither shares.
-std::shared_ptr<AttentionPartners> partners_of(const SliceExchange& exchange, const Action& forward, const AttentionRun& of,
-                                               const Plan& plan);
+std::shared_ptr<AttentionPartners> partners_of(const SliceExchange& exchange, const Action& forward, RankSite& site);
 
 }  // namespace panpipe::exec

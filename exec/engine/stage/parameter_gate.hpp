@@ -1,10 +1,6 @@
 // Access to parameters that are whole only while a pass needs them (ZeRO 3).
 #pragma once
 
-#include <vector>
-
-#include "exec/engine/measure/span_log.hpp"
-
 namespace panpipe::exec {
 
 class ParameterGate {
@@ -14,8 +10,6 @@ class ParameterGate {
   virtual void open(int group) = 0;
   // A pass has finished with them. `backward`: its contribution to their gradients is complete.
   virtual void close(int group, bool backward) = 0;
-  // Appends the waits in open() since the last call.
-  virtual void move_waits_to(std::vector<SpanLog::Interval>& waits) = 0;
 };
 
 }  // namespace panpipe::exec

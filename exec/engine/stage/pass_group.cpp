@@ -7,14 +7,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 #include <numeric>
-#include <set>
 #include <utility>
 
 #include "base/error.hpp"
 #include "costmodel/lowering/collective_label.hpp"
-#include "exec/engine/mesh.hpp"
+#include "exec/engine/rank_groups.hpp"
 
 namespace panpipe::exec {
 namespace {
@@ -32,8 +30,8 @@ TensorSpec spec_of(const at::Tensor& value) { return {value.sizes().vec(), value
 
 }  // namespace
 
-PassGroup::PassGroup(Course& course, Among among, Group group, int member)
-    : course_(course), among_(among), group_(std::move(group)), member_(member) {}
+PassGroup::PassGroup(RankSite& site, Among among, Group group, int member)
+    : site_(site), among_(among), group_(std::move(group)), member_(member) {}
 
 std::uint32_t PassGroup::next_tag() {
   return kPassTag + static_cast<std::uint32_t>(index_of(among_)) * kTagsOfGroup + messages_++ % kTagsOfGroup;
@@ -42,8 +40,8 @@ std::uint32_t PassGroup::next_tag() {
 PassGroup::PostedPtr PassGroup::begin(CollectiveKind kind) {
   auto posted = std::make_shared<Posted>();
   posted->kind = kind;
-  posted->action = course_.action;
-  posted->at = course_.spans.now();
+  posted->action = site_.action;
+  posted->at = site_.spans.now();
   return posted;
 }
 
@@ -68,8 +66,8 @@ PassGroup::PostedPtr PassGroup::post(CollectiveKind kind, at::Tensor value, std:
     posted->value = is_exclusive(value) ? std::move(value) : value.clone(at::MemoryFormat::Contiguous);
   }
   posted->bytes = static_cast<std::int64_t>(posted->value.nbytes());
-  posted->at = course_.spans.now();
-  Transport& transport = course_.transport;
+  posted->at = site_.spans.now();
+  Transport& transport = site_.transport;
   posted->pending = {gathers    ? transport.all_gather(posted->value, group_)
                      : scatters ? transport.reduce_scatter(posted->value, group_)
                                 : transport.all_reduce(posted->value, group_)};
@@ -84,20 +82,20 @@ PassGroup::PostedPtr PassGroup::exchange(CollectiveKind kind, const at::Tensor& 
   const std::int64_t arriving = std::accumulate(received.begin(), received.end(), std::int64_t{0});
   const std::int64_t bytes_of_row = rows.element_size() * (rows.size(0) > 0 ? rows.numel() / rows.size(0) : 0);
   posted->bytes = std::max(static_cast<std::int64_t>(rows.nbytes()), arriving * bytes_of_row);
-  posted->exchanged = course_.transport.all_to_all(rows.contiguous(), sent, received, group_);
+  posted->exchanged = site_.transport.all_to_all(rows.contiguous(), sent, received, group_);
   posted->pending = {posted->exchanged};
   return posted;
 }
 
 at::Tensor PassGroup::swap_numbers(const at::Tensor& numbers) {
-  swapped_ = course_.spans.now();
+  swapped_ = site_.spans.now();
   const std::string what =
-      fmt::format("{}, waiting for the row counts of the {}-parallel ranks", to_text(course_.action), name_of(among_));
-  course_.transport.settle(numbers.device(), course_.deadline, what);  // the host is about to read them
+      fmt::format("{}, waiting for the row counts of the {}-parallel ranks", to_text(site_.action), name_of(among_));
+  site_.transport.settle(numbers.device(), site_.deadline, what);  // the host is about to read them
   const std::vector<std::int64_t> ones(degree(), 1);
-  const PendingPtr pending = course_.transport.all_to_all(numbers.to(at::kCPU).contiguous(), ones, ones, group_);
-  pending->wait(course_.deadline, what);
-  course_.waits.emplace_back(*swapped_, course_.spans.now());
+  const PendingPtr pending = site_.transport.all_to_all(numbers.to(at::kCPU).contiguous(), ones, ones, group_);
+  pending->wait(site_.deadline, what);
+  site_.waits.emplace_back(*swapped_, site_.spans.now());
   return pending->value;
 }
 
@@ -109,8 +107,8 @@ PassGroup::PostedPtr PassGroup::pass_on(const std::vector<at::Tensor>& values, i
     const at::Tensor sent = value.contiguous();
     const std::uint32_t tag = next_tag();
     posted->bytes += static_cast<std::int64_t>(sent.nbytes());
-    posted->arriving.push_back(course_.transport.receive(spec_of(sent), rank_at(-by), tag));
-    posted->pending.push_back(course_.transport.send(sent, rank_at(by), tag));
+    posted->arriving.push_back(site_.transport.receive(spec_of(sent), rank_at(-by), tag));
+    posted->pending.push_back(site_.transport.send(sent, rank_at(by), tag));
   }
   posted->pending.insert(posted->pending.end(), posted->arriving.begin(), posted->arriving.end());
   return posted;
@@ -119,19 +117,19 @@ PassGroup::PostedPtr PassGroup::pass_on(const std::vector<at::Tensor>& values, i
 void PassGroup::await(Posted& posted) {
   const std::string what = fmt::format("{}, waiting for the {} of the {}-parallel ranks", to_text(posted.action),
                                        collective_label(posted.kind), name_of(among_));
-  SpanLog::Moment asked = course_.spans.now();
+  SpanLog::Moment asked = site_.spans.now();
   std::vector<SpanLog::Moment> ends;
-  for (const PendingPtr& one : posted.pending) one->wait(course_.deadline, what);
-  course_.waits.emplace_back(std::move(asked), course_.spans.now());
+  for (const PendingPtr& one : posted.pending) one->wait(site_.deadline, what);
+  site_.waits.emplace_back(std::move(asked), site_.spans.now());
   ends.push_back(posted.at);
-  for (const PendingPtr& one : posted.pending) ends.push_back(course_.spans.done(*one));
+  for (const PendingPtr& one : posted.pending) ends.push_back(site_.spans.done(*one));
   Span span;
-  span.device = course_.transport.rank();
+  span.device = site_.transport.rank();
   span.lane = Lane::Tensor;
   span.action = posted.action;
   span.label = collective_label(posted.kind, among_);
   span.bytes = Bytes(posted.bytes);
-  course_.spans.note(std::move(span), posted.at, std::move(ends));
+  site_.spans.note(std::move(span), posted.at, std::move(ends));
   posted.pending.clear();
 }
 
@@ -166,25 +164,13 @@ at::Tensor PassGroup::own_part(const at::Tensor& value, std::int64_t dimension) 
   return value.narrow(dimension, part * member_, part).clone(at::MemoryFormat::Contiguous);
 }
 
-PassGroups::PassGroups(const Plan& plan, Transport& transport, Clock::duration deadline, SpanLog& spans)
-    : course_{transport, deadline, spans} {
+PassGroups::PassGroups(RankSite& site) {
   for (const Among among : kAmongInPasses) {
-    if (plan.group(among).members == 1) continue;
-    std::set<std::vector<int>> all;
-    for (int rank = 0; rank < plan.device_count(); ++rank) all.insert(group_of(plan, among, rank));
-    const std::vector<int> own = group_of(plan, among, transport.rank());
-    for (const std::vector<int>& ranks : all) {
-      const Group group = transport.make_group(ranks);
-      if (ranks == own)
-        groups_[index_of(among)] = std::make_unique<PassGroup>(course_, among, group, member_of(plan, among, transport.rank()));
-    }
+    if (site.plan.group(among).members == 1) continue;
+    groups_[index_of(among)] = std::make_unique<PassGroup>(site, among, make_own_group(site.transport, site.plan, among),
+                                                           member_of(site.plan, among, site.transport.rank()));
     any_ = true;
   }
-}
-
-void PassGroups::move_waits_to(std::vector<SpanLog::Interval>& waits) {
-  std::move(course_.waits.begin(), course_.waits.end(), std::back_inserter(waits));
-  course_.waits.clear();
 }
 
 }  // namespace panpipe::exec

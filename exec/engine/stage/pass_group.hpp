@@ -14,11 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "costmodel/plan/plan.hpp"
 #include "costmodel/timeline/timeline.hpp"
-#include "costmodel/workload/graph.hpp"
-#include "exec/engine/measure/span_log.hpp"
-#include "exec/engine/transport/transport.hpp"
+#include "exec/engine/rank_site.hpp"
 
 namespace panpipe::exec {
 
@@ -37,17 +34,8 @@ class PassGroup {
   };
   using PostedPtr = std::shared_ptr<Posted>;
 
-  // State shared by the groups of a rank.
-  struct Course {
-    Transport& transport;
-    Clock::duration deadline;
-    SpanLog& spans;
-    Action action{};  // the pass of the next collectives
-    std::vector<SpanLog::Interval> waits{};
-  };
-
-  // `member`: this rank's index in the group. Collectives are recorded in the course's spans, on the tensor lane.
-  PassGroup(Course& course, Among among, Group group, int member);
+  // `member`: this rank's index in the group. Collectives are recorded in the rank's spans, on the tensor lane.
+  PassGroup(RankSite& site, Among among, Group group, int member);
   int member() const { return member_; }
   int degree() const { return static_cast<int>(group_.ranks.size()); }
 
@@ -76,7 +64,7 @@ class PassGroup {
   void await(Posted& posted);
   std::uint32_t next_tag();
 
-  Course& course_;
+  RankSite& site_;
   Among among_;
   Group group_;
   int member_;
@@ -88,7 +76,7 @@ class PassGroup {
 class PassGroups {
  public:
   // All ranks construct these at the same time, as transports require.
-  PassGroups(const Plan& plan, Transport& transport, Clock::duration deadline, SpanLog& spans);
+  explicit PassGroups(RankSite& site);
 
   PassGroups(const PassGroups&) = delete;
   PassGroups& operator=(const PassGroups&) = delete;
@@ -97,14 +85,7 @@ class PassGroups {
   bool any() const { return any_; }
   int member(Among among) const { return of(among) != nullptr ? of(among)->member() : 0; }
 
-  // The pass of the next collectives.
-  const Action& action() const { return course_.action; }
-  void set_action(const Action& action) { course_.action = action; }
-  // Appends the waits in take() since the last call.
-  void move_waits_to(std::vector<SpanLog::Interval>& waits);
-
  private:
-  PassGroup::Course course_;
   std::array<std::unique_ptr<PassGroup>, kAmongPasses> groups_;
   bool any_ = false;
 };

@@ -43,46 +43,37 @@ double squared_norm(const std::vector<at::Tensor>& gradients) {
   return norms.mul(norms).sum().item<double>();
 }
 
-Gradients::Gradients(const OperatorGraph& graph, const Plan& plan, const StageLayout& layout, const SeededParameters& parameters,
-                     Transport& transport, Clock::duration deadline, std::int64_t bucket_bytes, ShardedParameters* sharded,
+Gradients::Gradients(RankSite& site, const SeededParameters& parameters, std::int64_t bucket_bytes, ShardedParameters* sharded,
                      WeightSlots* slots)
-    : graph_(graph),
-      plan_(plan),
-      layout_(layout),
-      place_(place_of(plan, transport.rank())),
-      holders_(holders_of(graph, layout, plan)),
-      transport_(transport),
-      deadline_(deadline),
-      sharded_(sharded),
-      weight_slots_(slots) {
+    : site_(site), holders_(holders_of(site.graph, site.layout, site.plan)), sharded_(sharded), weight_slots_(slots) {
   const RankGroups groups = make_own_groups();
   // By how many operators of its stages a parameter is read. A stage is cut where its ranks communicate and around blocks that
   // run again, and each segment has a backward of its own: several readers may add to the gradient apart.
   std::map<int, int> readers;
-  for (const int stage : stages_of(plan, place_.position))
-    for_each_read(graph, layout.stages[stage].first_operator, layout.stages[stage].end_operator,
+  for (const int stage : stages_of(site.plan, site_.place.position))
+    for_each_read(site.graph, site.layout.stages[stage].first_operator, site.layout.stages[stage].end_operator,
                   [&](int root) { ++readers[root]; });
   const auto zeros = [&](const at::Tensor& like) { return slots != nullptr ? slots->zeros_on_host(like) : at::zeros_like(like); };
   for (const auto& [root, value] : parameters.trained()) {
     if (!value.requires_grad()) continue;
-    const Tensor& tensor = graph.tensors[root];
-    const std::vector<int> first = first_holders(tensor, plan);
-    const int here = device_of_position(plan, transport.rank());
+    const Tensor& tensor = site.graph.tensors[root];
+    const std::vector<int> first = first_holders(tensor, site.plan);
+    const int here = device_of_position(site.plan, site.transport.rank());
     Slot slot;
     slot.value = value;
     if (sharded_ != nullptr) {
       slot.gradient = sharded_->gradient(root);
-      slot.counts = sharded_->counts() && holders_.at(root).front() == place_.position &&
-                    std::find(first.begin(), first.end(), place_.shard) != first.end();
+      slot.counts = sharded_->counts() && holders_.at(root).front() == site_.place.position &&
+                    std::find(first.begin(), first.end(), site_.place.shard) != first.end();
       roots_.push_back(root);
       slots_.push_back(std::move(slot));
       continue;
     }
     slot.wide = slots != nullptr || parameters.masters().at(root).scalar_type() != value.scalar_type();
-    slot.counts = summed_over(root, transport.rank()).front() == transport.rank() &&
+    slot.counts = summed_over(root, site.transport.rank()).front() == site.transport.rank() &&
                   std::find(first.begin(), first.end(), here) != first.end();
-    slot.late =
-        (holders_.at(root).size() > 1 && layout.vocabulary.count(root) == 0) || gradient_peers(tensor, here, plan).size() > 1;
+    slot.late = (holders_.at(root).size() > 1 && site.layout.vocabulary.count(root) == 0) ||
+                gradient_peers(tensor, here, site.plan).size() > 1;
     slot.once = readers[root] == 1;
     if (slot.wide) slot.gradient = zeros(parameters.masters().at(root));
     roots_.push_back(root);
@@ -100,35 +91,35 @@ Gradients::Gradients(const OperatorGraph& graph, const Plan& plan, const StageLa
 // The ranks whose gradients of a parameter add up, ascending, for the rank `device` of its holders' devices or any rank of the
 // world with the same place at its position of the pipeline. Rows of a vocabulary are the rank's own.
 std::vector<int> Gradients::summed_over(int root, int device) const {
-  const Tensor& parameter = graph_.tensors[root];
-  const int of_position = plan_.devices_of_rank();
+  const Tensor& parameter = site_.graph.tensors[root];
+  const int of_position = site_.plan.devices_of_rank();
   std::vector<int> ranks;
-  for (const int position : layout_.vocabulary.count(root) > 0 ? std::vector{device / of_position} : holders_.at(root))
-    for (const int peer : gradient_peers(parameter, device % of_position, plan_))
-      for (const int rank : group_of(plan_, among_replicas(parameter), position * of_position + peer)) ranks.push_back(rank);
+  for (const int position : site_.layout.vocabulary.count(root) > 0 ? std::vector{device / of_position} : holders_.at(root))
+    for (const int peer : gradient_peers(parameter, device % of_position, site_.plan))
+      for (const int rank : group_of(site_.plan, among_replicas(parameter), position * of_position + peer)) ranks.push_back(rank);
   std::sort(ranks.begin(), ranks.end());
   return ranks;
 }
 
 RankGroups Gradients::make_own_groups() {
   std::set<std::vector<int>> wanted;
-  for (int device = 0; device < plan_.device_count(); ++device)
+  for (int device = 0; device < site_.plan.device_count(); ++device)
     for (const auto& [root, positions] : holders_) wanted.insert(summed_over(root, device));
-  add_groups(plan_, Among::ShardGroup, wanted);
-  if (plan_.experts_apart()) add_groups(plan_, Among::ExpertData, wanted);
-  RankGroups made = make_groups(transport_, wanted);
-  if (plan_.shard_group() > 1) shard_group_ = made.at(group_of(plan_, Among::ShardGroup, transport_.rank()));
-  if (plan_.experts_apart() && plan_.expert_holders() > 1)
-    expert_shard_group_ = made.at(group_of(plan_, Among::ExpertData, transport_.rank()));
+  add_groups(site_.plan, Among::ShardGroup, wanted);
+  if (site_.plan.experts_apart()) add_groups(site_.plan, Among::ExpertData, wanted);
+  RankGroups made = make_groups(site_.transport, wanted);
+  if (site_.plan.shard_group() > 1) shard_group_ = made.at(group_of(site_.plan, Among::ShardGroup, site_.transport.rank()));
+  if (site_.plan.experts_apart() && site_.plan.expert_holders() > 1)
+    expert_shard_group_ = made.at(group_of(site_.plan, Among::ExpertData, site_.transport.rank()));
   return made;
 }
 
 const std::optional<Group>& Gradients::shard_group(std::size_t i) const {
-  return graph_.tensors[roots_[i]].experts ? expert_shard_group_ : shard_group_;
+  return site_.graph.tensors[roots_[i]].experts ? expert_shard_group_ : shard_group_;
 }
 
 void Gradients::find_last_actions() {
-  const auto& order = plan_.schedule.order[place_.position];
+  const auto& order = site_.plan.schedule.order[site_.place.position];
   std::map<int, std::size_t> last;  // stage -> its last backward
   for (std::size_t a = 0; a < order.size(); ++a)
     if (order[a].kind == ActionKind::B || order[a].kind == ActionKind::I || order[a].kind == ActionKind::W ||
@@ -137,8 +128,9 @@ void Gradients::find_last_actions() {
   arms_.resize(order.size());
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     for (const auto& [stage, action] : last) {
-      const auto& used = layout_.stages[stage].parameters;
-      const bool uses = std::any_of(used.begin(), used.end(), [&](int tensor) { return root_of(graph_, tensor) == roots_[i]; });
+      const auto& used = site_.layout.stages[stage].parameters;
+      const bool uses =
+          std::any_of(used.begin(), used.end(), [&](int tensor) { return root_of(site_.graph, tensor) == roots_[i]; });
       if (!uses || (slots_[i].stage >= 0 && action < slots_[i].last_action)) continue;
       slots_[i].last_action = action;
       slots_[i].stage = stage;
@@ -159,7 +151,7 @@ void Gradients::make_buckets(const RankGroups& groups, std::int64_t bucket_bytes
   std::vector<std::vector<int>> ranks;
   for (std::size_t i = 0; i < order.size(); ++i) {
     order[i] = i;
-    ranks.push_back(summed_over(roots_[i], transport_.rank()));
+    ranks.push_back(summed_over(roots_[i], site_.transport.rank()));
   }
   std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
     if (slots_[a].late != slots_[b].late) return slots_[b].late;
@@ -238,7 +230,7 @@ void Gradients::before_action(std::size_t index, bool evaluates) {
 
 void Gradients::after_action(std::size_t index, bool evaluates) {
   if (evaluates) return;
-  if (sharded_ != nullptr) return sharded_->after_action(plan_.schedule.order[place_.position][index]);
+  if (sharded_ != nullptr) return sharded_->after_action(site_.plan.schedule.order[site_.place.position][index]);
   sets_.flush();
   for (const std::size_t i : arms_[index])
     if (!slots_[i].ready) make_ready(i);  // no gradient came
@@ -280,22 +272,22 @@ void Gradients::make_ready(std::size_t i) {
 void Gradients::start(Bucket& bucket) {
   sets_.flush();
   bucket.started = {Clock::now(), DeviceMark::on(bucket.flat.device())};
-  bucket.pending = transport_.all_reduce(bucket.flat, bucket.group);
+  bucket.pending = site_.transport.all_reduce(bucket.flat, bucket.group);
 }
 
-void Gradients::finish(SpanLog& spans) {
+void Gradients::finish() {
   if (sharded_ != nullptr) return sharded_->finish();
-  if (weight_slots_ != nullptr) weight_slots_->finish(transport_, deadline_);
+  if (weight_slots_ != nullptr) weight_slots_->finish();
   sets_.flush();
   for (std::size_t i = 0; i < slots_.size(); ++i)
     if (!slots_[i].ready) make_ready(i);
   while (next_bucket_ < buckets_.size()) start(buckets_[next_bucket_++]);
   for (Bucket& bucket : buckets_) {
-    bucket.pending->wait(deadline_,
+    bucket.pending->wait(site_.deadline,
                          fmt::format("the sum of gradients of stage {} over {} ranks", bucket.stage, bucket.group.ranks.size()));
-    Span span = span_on(transport_.rank(), Lane::Data, {.kind = ActionKind::ReduceGrad, .stage = bucket.stage},
+    Span span = span_on(site_.transport.rank(), Lane::Data, {.kind = ActionKind::ReduceGrad, .stage = bucket.stage},
                         static_cast<std::int64_t>(bucket.flat.nbytes()), "all_reduce");
-    spans.note(std::move(span), bucket.started, {spans.done(*bucket.pending)});
+    site_.spans.note(std::move(span), bucket.started, {site_.spans.done(*bucket.pending)});
   }
 }
 

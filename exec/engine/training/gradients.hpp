@@ -11,17 +11,12 @@
 #include <string>
 #include <vector>
 
-#include "costmodel/plan/plan.hpp"
-#include "costmodel/timeline/timeline.hpp"
 #include "exec/engine/around_actions.hpp"
-#include "exec/engine/measure/span_log.hpp"
-#include "exec/engine/mesh.hpp"
 #include "exec/engine/parameters.hpp"
 #include "exec/engine/rank_groups.hpp"
-#include "exec/engine/stage_layout.hpp"
+#include "exec/engine/rank_site.hpp"
 #include "exec/engine/training/gradient_hooks.hpp"
 #include "exec/engine/training/gradient_sets.hpp"
-#include "exec/engine/transport/transport.hpp"
 
 namespace panpipe::exec {
 
@@ -43,16 +38,15 @@ class Gradients : public AroundActions {
   // `sharded` sums the gradients and holds a part of them; null if every replica holds whole sums. `slots`: sums lie on the host;
   // null if on the device. References must outlive the object. All ranks of the run construct it at the same time, because groups
   // are created.
-  Gradients(const OperatorGraph& graph, const Plan& plan, const StageLayout& layout, const SeededParameters& parameters,
-            Transport& transport, Clock::duration deadline, std::int64_t bucket_bytes = kBucketBytes,
-            ShardedParameters* sharded = nullptr, WeightSlots* slots = nullptr);
+  Gradients(RankSite& site, const SeededParameters& parameters, std::int64_t bucket_bytes, ShardedParameters* sharded,
+            WeightSlots* slots);
 
   void begin_step();
   void before_action(std::size_t index, bool evaluates) override;
   void after_action(std::size_t index, bool evaluates) override;
   // Call it after the last action: starts the remaining reductions, waits for all, and records them on the data lane. of() is
   // complete afterwards.
-  void finish(SpanLog& spans);
+  void finish();
 
   // Trained parameters of this rank, by root, ascending; the functions below use this order.
   const std::vector<int>& roots() const { return roots_; }
@@ -100,13 +94,8 @@ class Gradients : public AroundActions {
   void make_ready(std::size_t slot);
   void start(Bucket& bucket);
 
-  const OperatorGraph& graph_;
-  const Plan& plan_;
-  const StageLayout& layout_;
-  MeshPlace place_;
+  RankSite& site_;
   std::map<int, std::vector<int>> holders_;
-  Transport& transport_;
-  Clock::duration deadline_;
   ShardedParameters* sharded_;
   WeightSlots* weight_slots_;
   std::optional<Group> shard_group_, expert_shard_group_;

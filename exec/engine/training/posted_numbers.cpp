@@ -3,24 +3,9 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 
-#include "base/error.hpp"
-
 namespace panpipe::exec {
-
-std::vector<std::vector<double>> all_numbers(Transport& transport, const std::vector<double>& mine, Clock::duration deadline,
-                                             const std::string& what) {
-  const std::size_t bytes = mine.size() * sizeof(double);
-  std::vector<std::vector<double>> rows;
-  for (const std::string& row :
-       transport.all_gather(std::string(reinterpret_cast<const char*>(mine.data()), bytes), deadline, what)) {
-    PANPIPE_CHECK(row.size() == bytes, "every rank gives as many numbers");
-    std::memcpy(rows.emplace_back(mine.size()).data(), row.data(), bytes);
-  }
-  return rows;
-}
 
 PostedNumbers::PostedNumbers(Transport& transport) : transport_(transport) {
   std::vector<int> all(static_cast<std::size_t>(transport.size()));

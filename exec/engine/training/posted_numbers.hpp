@@ -1,4 +1,4 @@
-// Every rank's numbers on every rank, like Transport::all_gather, but a rank goes on until it needs them.
+// Every rank's numbers on every rank, like gathered() (measure/gathered.hpp), but a rank goes on until it needs them.
 #pragma once
 
 #include <string>
@@ -7,10 +7,6 @@
 #include "exec/engine/transport/transport.hpp"
 
 namespace panpipe::exec {
-
-// By rank. Waits for all of them.
-std::vector<std::vector<double>> all_numbers(Transport& transport, const std::vector<double>& mine, Clock::duration deadline,
-                                             const std::string& what);
 
 class PostedNumbers {
  public:

@@ -36,18 +36,14 @@ void take_memory(const at::Tensor& whole) {
 
 }  // namespace
 
-ShardedParameters::ShardedParameters(const OperatorGraph& graph, const Plan& plan, const StageLayout& layout,
-                                     const ShardLayout& shards, Transport& transport, Clock::duration deadline, Ahead ahead,
-                                     bool shared_autograd)
-    : shards_(shards),
-      transport_(transport),
-      deadline_(deadline),
-      place_(place_of(plan, transport.rank())),
+ShardedParameters::ShardedParameters(RankSite& site, const ShardLayout& shards, Ahead ahead, bool shared_autograd)
+    : site_(site),
+      shards_(shards),
       members_(shards.members),
-      member_(static_cast<std::size_t>(member_of(plan, Among::ShardGroup, transport.rank()))),
+      member_(static_cast<std::size_t>(member_of(site.plan, Among::ShardGroup, site.transport.rank()))),
       ahead_(static_cast<std::size_t>(std::max(0, std::min(std::max(1, ahead.in_flight) - 1, ahead.prefetch)))),
       waits_in_hooks_(!shared_autograd) {
-  const ShardLayout::Position& own = shards.positions[place_.position];
+  const ShardLayout::Position& own = shards.positions[site_.place.position];
   for (const FlatParameters& flat : own.flats) {
     flats_.emplace_back();
     flats_.back().layout = &flat;
@@ -58,33 +54,33 @@ ShardedParameters::ShardedParameters(const OperatorGraph& graph, const Plan& pla
       for (const FlatParameters::Entry& entry : own.flats[flat].entries)
         pieces_.try_emplace(entry.root, Piece{.flat = flat, .entry = entry, .group = number});
   }
-  make_own_groups(graph, plan, layout);
+  make_own_groups();
 }
 
-void ShardedParameters::make_own_groups(const OperatorGraph& graph, const Plan& plan, const StageLayout& layout) {
+void ShardedParameters::make_own_groups() {
   std::set<std::vector<int>> wanted;
-  const std::map<int, std::vector<int>> positions_of = holders_of(graph, layout, plan);
+  const std::map<int, std::vector<int>> positions_of = holders_of(site_.graph, site_.layout, site_.plan);
   const auto summed_late = [&](int root, const MeshPlace& of) {
     std::vector<int> ranks;
     for (const int position : positions_of.at(root))
-      for (const int peer : gradient_peers(graph.tensors[root], of.shard, plan))
-        ranks.push_back(world_rank(plan, {position, of.replica, peer}));
+      for (const int peer : gradient_peers(site_.graph.tensors[root], of.shard, site_.plan))
+        ranks.push_back(world_rank(site_.plan, {position, of.replica, peer}));
     return ranks;
   };
-  add_groups(plan, Among::ShardGroup, wanted);
-  add_groups(plan, Among::Holders, wanted);
-  for (int rank = 0; rank < transport_.size(); ++rank) {
-    const MeshPlace of = place_of(plan, rank);
+  add_groups(site_.plan, Among::ShardGroup, wanted);
+  add_groups(site_.plan, Among::Holders, wanted);
+  for (int rank = 0; rank < site_.transport.size(); ++rank) {
+    const MeshPlace of = place_of(site_.plan, rank);
     for (const auto& [root, positions] : positions_of)
       if (std::find(positions.begin(), positions.end(), of.position) != positions.end()) wanted.insert(summed_late(root, of));
   }
-  const RankGroups made = make_groups(transport_, wanted);
-  group_ = made.at(group_of(plan, Among::ShardGroup, transport_.rank()));
-  if (plan.replicas() > members_) holders_ = made.at(group_of(plan, Among::Holders, transport_.rank()));
+  const RankGroups made = make_groups(site_.transport, wanted);
+  group_ = made.at(group_of(site_.plan, Among::ShardGroup, site_.transport.rank()));
+  if (site_.plan.replicas() > members_) holders_ = made.at(group_of(site_.plan, Among::Holders, site_.transport.rank()));
   std::map<std::vector<int>, std::vector<int>> late;
   for (const Flat& flat : flats_)
     for (const FlatParameters::Entry& entry : flat.layout->entries)
-      if (flat.layout->trained) late[summed_late(entry.root, place_)].push_back(entry.root);
+      if (flat.layout->trained) late[summed_late(entry.root, site_.place)].push_back(entry.root);
   for (auto& [ranks, roots] : late) {
     std::sort(roots.begin(), roots.end());
     if (ranks.size() > 1) late_.push_back({made.at(ranks), std::move(roots)});
@@ -167,8 +163,8 @@ void ShardedParameters::ask(int number) {
     if (flat.users++ > 0) continue;  // whole, or on its way
     take_memory(flat.whole);
     part_of(flat.whole, member_, group_.ranks.size()).copy_(flat.own);
-    flat.asked = spans_->now();
-    flat.gathering = transport_.all_gather(flat.whole, group_);
+    flat.asked = site_.spans.now();
+    flat.gathering = site_.transport.all_gather(flat.whole, group_);
   }
 }
 
@@ -186,10 +182,10 @@ void ShardedParameters::await(const Group& group) {
   for (const std::size_t index : group.flats) {
     Flat& flat = flats_[index];
     if (!flat.gathering) continue;
-    SpanLog::Moment from = spans_->now();
-    flat.gathering->wait(deadline_,
+    SpanLog::Moment from = site_.spans.now();
+    flat.gathering->wait(site_.deadline,
                          fmt::format("the parameters of stage {}, gathered over {} ranks", group.stage, group_.ranks.size()));
-    waits_.emplace_back(std::move(from), spans_->now());
+    site_.waits.emplace_back(std::move(from), site_.spans.now());
     add_to(recorded, static_cast<std::int64_t>(flat.whole.nbytes()), flat.asked, *flat.gathering);
     flat.gathering.reset();
   }
@@ -201,11 +197,6 @@ void ShardedParameters::close(int number, bool backward) {
   for (const std::size_t index : group.flats)
     if (--flats_[index].users == 0) give_memory_back(flats_[index].whole);
   if (backward) reduce(group, true);
-}
-
-void ShardedParameters::move_waits_to(std::vector<SpanLog::Interval>& waits) {
-  std::move(waits_.begin(), waits_.end(), std::back_inserter(waits));
-  waits_.clear();
 }
 
 // Autograd made the gradient of a parameter in one operator's backward.
@@ -256,8 +247,8 @@ void ShardedParameters::post(Flat& flat, int stage, bool records) {
                                            : at::zeros({flat.layout->part * members_}, flat.sum.options());
   reduction.part = part_of(reduction.whole, member_, group_.ranks.size());
   flat.missing.clear();
-  reduction.posted = spans_->now();
-  reduction.pending = transport_.reduce_scatter(reduction.whole, group_);
+  reduction.posted = site_.spans.now();
+  reduction.pending = site_.transport.reduce_scatter(reduction.whole, group_);
   reductions_.push_back(std::move(reduction));
 }
 
@@ -268,7 +259,7 @@ void ShardedParameters::finish_first() {
   reductions_.pop_front();
   const at::Tensor& moved = reduction.among_holders ? reduction.part : reduction.whole;
   const std::size_t ranks = (reduction.among_holders ? *holders_ : group_).ranks.size();
-  reduction.pending->wait(deadline_, fmt::format("the sum of gradients of stage {} over {} ranks", reduction.stage, ranks));
+  reduction.pending->wait(site_.deadline, fmt::format("the sum of gradients of stage {} over {} ranks", reduction.stage, ranks));
   RecordedExchange& recorded = reduction.among_holders ? among_holders_ : scattered_;
   add_to(recorded, static_cast<std::int64_t>(moved.nbytes()), reduction.posted, *reduction.pending);
   if (reduction.records)
@@ -277,8 +268,8 @@ void ShardedParameters::finish_first() {
     reduction.part = reduction.part.clone();
     reduction.whole = at::Tensor();
     reduction.among_holders = true;
-    reduction.posted = spans_->now();
-    reduction.pending = transport_.all_reduce(reduction.part, *holders_);
+    reduction.posted = site_.spans.now();
+    reduction.pending = site_.transport.all_reduce(reduction.part, *holders_);
     reductions_.push_back(std::move(reduction));
     return;
   }
@@ -304,11 +295,11 @@ void ShardedParameters::finish() {
     Sum& sum = sums.emplace_back();
     for (const int root : late.roots) sum.own.push_back(gradient(root));
     sum.flat = at::cat(sum.own);
-    sum.posted = spans_->now();
-    sum.pending = transport_.all_reduce(sum.flat, late.group);
+    sum.posted = site_.spans.now();
+    sum.pending = site_.transport.all_reduce(sum.flat, late.group);
   }
   for (std::size_t i = 0; i < sums.size(); ++i) {
-    sums[i].pending->wait(deadline_, fmt::format("the sum of gradients over the {} holders", late_[i].group.ranks.size()));
+    sums[i].pending->wait(site_.deadline, fmt::format("the sum of gradients over the {} holders", late_[i].group.ranks.size()));
     RecordedExchange recorded;
     add_to(recorded, static_cast<std::int64_t>(sums[i].flat.nbytes()), sums[i].posted, *sums[i].pending);
     record(recorded, ActionKind::ReduceGrad, -1, "all_reduce");
@@ -325,24 +316,24 @@ void ShardedParameters::updated() {
   for (const auto& [number, group] : groups_)
     for (const std::size_t flat : group.flats) {
       if (!gathered.insert(flat).second) continue;
-      flats_[flat].asked = spans_->now();
-      flats_[flat].gathering = transport_.all_gather(flats_[flat].whole, group_);
+      flats_[flat].asked = site_.spans.now();
+      flats_[flat].gathering = site_.transport.all_gather(flats_[flat].whole, group_);
     }
   for (const auto& [number, group] : groups_) await(group);
-  waits_.clear();  // of no pass
+  site_.waits.clear();  // of no pass
 }
 
 void ShardedParameters::add_to(RecordedExchange& recorded, std::int64_t bytes, const SpanLog::Moment& start,
                                const Pending& pending) const {
   recorded.bytes += bytes;
   recorded.starts.push_back(start);
-  recorded.ends.push_back(spans_->done(pending));
+  recorded.ends.push_back(site_.spans.done(pending));
 }
 
 void ShardedParameters::record(RecordedExchange& recorded, ActionKind kind, int stage, const char* label) {
   if (recorded.starts.empty()) return;
-  Span span = span_on(transport_.rank(), Lane::Data, {.kind = kind, .stage = stage}, recorded.bytes, label);
-  spans_->note(std::move(span), recorded.starts.front(), std::move(recorded.ends));
+  Span span = span_on(site_.transport.rank(), Lane::Data, {.kind = kind, .stage = stage}, recorded.bytes, label);
+  site_.spans.note(std::move(span), recorded.starts.front(), std::move(recorded.ends));
   recorded = {};
 }
 

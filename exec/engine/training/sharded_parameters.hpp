@@ -15,13 +15,12 @@
 #include <set>
 #include <vector>
 
-#include "exec/engine/mesh.hpp"
 #include "exec/engine/parameters.hpp"
 #include "exec/engine/rank_groups.hpp"
+#include "exec/engine/rank_site.hpp"
 #include "exec/engine/shard_layout.hpp"
 #include "exec/engine/stage/parameter_gate.hpp"
 #include "exec/engine/training/gradient_hooks.hpp"
-#include "exec/engine/transport/transport.hpp"
 #include "schedule/action.hpp"
 
 namespace panpipe::exec {
@@ -35,8 +34,7 @@ class ShardedParameters : public ParameterGate, public ParameterPlacement {
 
   // References must outlive the object. All ranks construct it at the same time, because groups are created. `shared_autograd`:
   // another rank's backward runs on the same thread as this one's, as on a GPU that threads of one process share.
-  ShardedParameters(const OperatorGraph& graph, const Plan& plan, const StageLayout& layout, const ShardLayout& shards,
-                    Transport& transport, Clock::duration deadline, Ahead ahead, bool shared_autograd = false);
+  ShardedParameters(RankSite& site, const ShardLayout& shards, Ahead ahead, bool shared_autograd = false);
 
   bool place(int root, at::Tensor& value, at::Tensor& master) override;
   // Bytes of this rank's part and of the parameters that are whole now; bytes of the sums.
@@ -44,7 +42,6 @@ class ShardedParameters : public ParameterGate, public ParameterPlacement {
   std::int64_t gradient_bytes() const override;
   // Call it after the last place(): takes the gradients of these parameters from autograd.
   void watch(const std::map<int, at::Tensor>& trained);
-  void note_in(SpanLog& spans) { spans_ = &spans; }
 
   // Passes come in the same order in every step, and in every evaluation. From the second one on, the parameters that they open
   // are requested ahead.
@@ -52,7 +49,6 @@ class ShardedParameters : public ParameterGate, public ParameterPlacement {
   void begin(Passes passes);
   void open(int group) override;
   void close(int group, bool backward) override;
-  void move_waits_to(std::vector<SpanLog::Interval>& waits) override;
   // Call it after an entry of the rank's order.
   void after_action(const Action& action);
   // Call it after the last one: the sums are complete then.
@@ -61,11 +57,11 @@ class ShardedParameters : public ParameterGate, public ParameterPlacement {
   // This rank's part of a parameter's gradient, flat, in the master's type; may have no elements.
   const at::Tensor& gradient(int root) const { return pieces_.at(root).gradient; }
   // True if this rank is in the shard group that counts where each parameter must count only once.
-  bool counts() const { return place_.replica < members_; }
+  bool counts() const { return site_.place.replica < members_; }
   std::size_t member() const { return member_; }
   const panpipe::exec::Group& shard_group() const { return group_; }
   // Number of the parameter's elements on each member; empty if it is not divided.
-  std::vector<std::int64_t> lengths(int root) const { return shards_.pieces(place_.position, root); }
+  std::vector<std::int64_t> lengths(int root) const { return shards_.pieces(site_.place.position, root); }
   // This rank's elements of it.
   at::Tensor own_part(int root, const at::Tensor& whole) const;
 
@@ -116,7 +112,7 @@ class ShardedParameters : public ParameterGate, public ParameterPlacement {
     std::vector<int> roots;
   };
 
-  void make_own_groups(const OperatorGraph& graph, const Plan& plan, const StageLayout& layout);
+  void make_own_groups();
   bool gathers() const { return shards_.zero >= 3; }
   void accumulated(int root, const at::Tensor& value);
   void ask(int group);
@@ -128,10 +124,8 @@ class ShardedParameters : public ParameterGate, public ParameterPlacement {
   void add_to(RecordedExchange& recorded, std::int64_t bytes, const SpanLog::Moment& start, const Pending& pending) const;
   void record(RecordedExchange& recorded, ActionKind kind, int stage, const char* label);
 
+  RankSite& site_;
   const ShardLayout& shards_;
-  Transport& transport_;
-  Clock::duration deadline_;
-  MeshPlace place_;
   int members_;
   std::size_t member_;
   std::size_t ahead_;
@@ -148,8 +142,6 @@ class ShardedParameters : public ParameterGate, public ParameterPlacement {
   Passes passes_ = Passes::Step;
   bool known_ = false;  // the course is known
   std::size_t turn_ = 0, asked_ = 0;
-  SpanLog* spans_ = nullptr;
-  std::vector<SpanLog::Interval> waits_;
   RecordedExchange scattered_, among_holders_;  // reductions that are recorded with the next one
 };
 

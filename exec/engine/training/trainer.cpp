@@ -28,18 +28,12 @@ bool shares_autograd(const Transport& transport, const RankDevice& device) {
   return device.is_gpu() && std::string_view(transport.name()) == "local" && transport.size() > gpu_count();
 }
 
-std::unique_ptr<ShardedParameters> sharded_parameters(const PreparedRun& run, Transport& transport, const RankDevice& device,
-                                                      Clock::duration deadline) {
+std::unique_ptr<ShardedParameters> sharded_parameters(const PreparedRun& run, RankSite& site, const RankDevice& device) {
   if (!run.shards) return nullptr;
   const Framework& framework = run.experiment.scenario.framework;
-  return std::make_unique<ShardedParameters>(run.graph(), run.plan, run.layout, *run.shards, transport, deadline,
+  return std::make_unique<ShardedParameters>(site, *run.shards,
                                              ShardedParameters::Ahead{framework.gather_prefetch, framework.gathers_in_flight},
-                                             shares_autograd(transport, device));
-}
-
-std::unique_ptr<WeightSlots> weight_slots(const PreparedRun& run, int position, int rank, at::Device device) {
-  if (!run.experiment.scenario.offload.parameters) return nullptr;
-  return std::make_unique<WeightSlots>(run.graph(), run.plan, run.layout, position, device, rank);
+                                             shares_autograd(site.transport, device));
 }
 
 ParameterPlacement* placement_of(ShardedParameters* sharded, WeightSlots* slots) {
@@ -73,18 +67,15 @@ std::vector<int> dealt(const Gradients& gradients, const SeededParameters& param
 
 Trainer::Trainer(const PreparedRun& run, Transport& transport, const TrainingPosition& start)
     : run_(run),
-      transport_(transport),
       device_(run.request.device, transport.local_rank()),
-      deadline_(deadline_of(run.request)),
-      place_(place_of(run.plan, transport.rank())),
+      site_{run.graph(), run.plan, run.layout, transport, device_.device(), deadline_of(run.request)},
       data_(training_data(run, start.samples)),
-      sharded_(sharded_parameters(run, transport, device_, deadline_)),
-      slots_(weight_slots(run, place_.position, transport.rank(), device_.device())),
-      parameters_(run.graph(), run.layout, stages_of(run.plan, place_.position), seed_of(run),
-                  is_mixed(run.experiment.scenario.precision), device_.device(), device_of_position(run.plan, transport.rank()),
+      sharded_(sharded_parameters(run, site_, device_)),
+      slots_(run.experiment.scenario.offload.parameters ? std::make_unique<WeightSlots>(site_) : nullptr),
+      parameters_(run.graph(), run.layout, stages_of(run.plan, site_.place.position), seed_of(run),
+                  is_mixed(run.experiment.scenario.precision), site_.device, device_of_position(run.plan, transport.rank()),
                   run.weights.get(), placement_of(sharded_.get(), slots_.get())),
-      gradients_(run.graph(), run.plan, run.layout, parameters_, transport, deadline_, Gradients::kBucketBytes, sharded_.get(),
-                 slots_.get()),
+      gradients_(site_, parameters_, Gradients::kBucketBytes, sharded_.get(), slots_.get()),
       versions_(rolling_of(run.plan.schedule) == Rolling::Stale
                     ? std::make_unique<WeightVersions>(parameters_.trained(), parameters_.masters(), start.step)
                     : nullptr),
@@ -92,34 +83,27 @@ Trainer::Trainer(const PreparedRun& run, Transport& transport, const TrainingPos
       at_(start),
       numbers_(rolling_of(run.plan.schedule) == Rolling::Validated && decides() ? std::make_unique<PostedNumbers>(transport)
                                                                                 : nullptr),
-      worker_(run.graph(), run.plan, run.layout, place_.position, place_.replica, parameters_, data_.training, transport,
-              worker_options(start)) {
-  if (sharded_) {
-    sharded_->watch(parameters_.trained());
-    sharded_->note_in(worker_.spans());
-  }
-  if (slots_) slots_->note_in(worker_.spans());
+      worker_(site_, parameters_, data_.training, worker_options(start)) {
+  if (sharded_) sharded_->watch(parameters_.trained());
   set_float32_products(run.experiment.scenario.precision);
   for (std::size_t s = run.layout.stages.size(); s-- > 0;)
     for (const int tensor : run.layout.stages[s].parameters)
-      first_here_[root_of(run.graph(), tensor)] = run.plan.schedule.stage_to_rank[s] == place_.position;
+      first_here_[root_of(run.graph(), tensor)] = run.plan.schedule.stage_to_rank[s] == site_.place.position;
   make_optimizer();
-  connect_ranks(run.plan, run.layout, transport, device_.device(), deadline_);
+  connect_ranks(site_);
 }
 
 WorkerOptions Trainer::worker_options(const TrainingPosition& start) {
   WorkerOptions options;
   options.seed = seed_of(run_);
-  options.device = device_.device();
-  options.deadline = deadline_;
-  options.lengths = microbatch_lengths(run_.experiment, run_.plan);
-  options.listed = listed_microbatches(run_.experiment.scenario, run_.plan);
-  options.autocast = autocast_of(run_.graph(), run_.experiment.scenario.precision);
+  options.lengths = microbatch_lengths(run_.experiment, site_.plan);
+  options.listed = listed_microbatches(run_.experiment.scenario, site_.plan);
+  options.autocast = autocast_of(site_.graph, run_.experiment.scenario.precision);
   const std::int64_t micro = run_.experiment.scenario.degrees.micro;
-  options.first_sample = start.samples / micro - start.step * run_.layout.microbatches * run_.plan.data;
-  if (sharded_ && run_.plan.zero >= 3) options.gate = sharded_.get();
+  options.first_sample = start.samples / micro - start.step * site_.layout.microbatches * site_.plan.data;
+  if (sharded_ && site_.plan.zero >= 3) options.gate = sharded_.get();
   options.versions = versions_.get();
-  options.exchange = exchange_of(run_.plan.schedule, run_.experiment.scenario.schedule.options);
+  options.exchange = exchange_of(site_.plan.schedule, run_.experiment.scenario.schedule.options);
   if (slots_) options.around.push_back(slots_.get());
   options.around.push_back(&gradients_);
   options.finite_losses = !scaler_.dynamic();  // with dynamic scaling the step is skipped
@@ -127,13 +111,12 @@ WorkerOptions Trainer::worker_options(const TrainingPosition& start) {
 }
 
 void Trainer::make_optimizer() {
-  owner_ = run_.plan.zero == 1 ? dealt(gradients_, parameters_, run_.layout) : std::vector<int>(gradients_.roots().size(), -1);
-  settings_ = parameter_numbers(run_.graph(), run_.experiment.scenario);
+  owner_ = site_.plan.zero == 1 ? dealt(gradients_, parameters_, site_.layout) : std::vector<int>(gradients_.roots().size(), -1);
+  settings_ = parameter_numbers(site_.graph, run_.experiment.scenario);
   const Scenario& scenario = run_.experiment.scenario;
   if (steps_matrices(scenario.optimizer.name))
     matrices_ =
-        std::make_unique<WholeMatrices>(run_.graph(), run_.plan, scenario.optimizer.tensor_mode == MatrixTensorMode::Blockwise,
-                                        transport_, deadline_, sharded_.get());
+        std::make_unique<WholeMatrices>(site_, scenario.optimizer.tensor_mode == MatrixTensorMode::Blockwise, sharded_.get());
   std::vector<at::Tensor> masters;
   std::vector<ParameterNumbers> own;
   std::vector<MatrixParts> parts;
@@ -153,8 +136,8 @@ void Trainer::make_optimizer() {
 }
 
 int Trainer::own_share(std::size_t i) const {
-  const Tensor& parameter = run_.graph().tensors[gradients_.roots()[i]];
-  return member_of(run_.plan, among_replicas(parameter), transport_.rank()) %
+  const Tensor& parameter = site_.graph.tensors[gradients_.roots()[i]];
+  return member_of(site_.plan, among_replicas(parameter), site_.transport.rank()) %
          static_cast<int>(gradients_.shard_group(i)->ranks.size());
 }
 
@@ -175,7 +158,7 @@ StepResult Trainer::step(std::int64_t step_index, bool drains) {
     begin_step();
   }
   worker_.run(run);
-  gradients_.finish(worker_.spans());
+  gradients_.finish();
   update(run);
   if (drains) {
     const bool before = skipped_before_;
@@ -192,7 +175,7 @@ double Trainer::evaluate(std::int64_t steps) {
   double sum = 0;
   for (std::int64_t round = 0; round < steps; ++round) {
     if (sharded_) sharded_->begin(ShardedParameters::Passes::Evaluation);
-    if (round > 0) transport_.barrier(deadline_, "the next batch of an evaluation");
+    if (round > 0) site_.transport.barrier(site_.deadline, "the next batch of an evaluation");
     sum += worker_.evaluate(round, data_.validation);
   }
   return sum;
@@ -224,7 +207,7 @@ int Trainer::owner_of(int root) const {
 }
 
 NamedState Trainer::state_of(int root, const std::string& kind, at::Tensor value, std::size_t number) const {
-  const Tensor& tensor = run_.graph().tensors[root];
+  const Tensor& tensor = site_.graph.tensors[root];
   NamedState state{tensor.name + kind, std::move(value), first_here_.at(root), &tensor, static_cast<std::uint32_t>(number)};
   if (sharded_) state.lengths = sharded_->lengths(root);
   if (!state.lengths.empty()) {
@@ -232,8 +215,8 @@ NamedState Trainer::state_of(int root, const std::string& kind, at::Tensor value
     state.writes = state.writes && sharded_->counts();
     return state;
   }
-  state.ranks_of_rows = run_.layout.ranks_of_rows(root);
-  const int replica = member_of(run_.plan, among_replicas(tensor), transport_.rank());
+  state.ranks_of_rows = site_.layout.ranks_of_rows(root);
+  const int replica = member_of(site_.plan, among_replicas(tensor), site_.transport.rank());
   state.writes = (state.writes || state.ranks_of_rows > 1) && replica == owner_of(root);
   return state;
 }
@@ -242,8 +225,8 @@ std::vector<NamedState> Trainer::model_state() const {
   std::vector<NamedState> state;
   for (const auto& [root, master] : parameters_.masters()) state.push_back(state_of(root, "", master, panpipe::at(root)));
   for (const auto& [root, buffer] : parameters_.buffers())
-    if (!is_of_the_rank(run_.graph().tensors[root]))
-      state.push_back(state_of(root, "", buffer, run_.graph().tensors.size() + panpipe::at(root)));
+    if (!is_of_the_rank(site_.graph.tensors[root]))
+      state.push_back(state_of(root, "", buffer, site_.graph.tensors.size() + panpipe::at(root)));
   return state;
 }
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "exec/engine/device.hpp"
-#include "exec/engine/mesh.hpp"
 #include "exec/engine/parameters.hpp"
+#include "exec/engine/rank_site.hpp"
 #include "exec/engine/run/run.hpp"
 #include "exec/engine/stage/weight_versions.hpp"
 #include "exec/engine/training/gradients.hpp"
@@ -91,7 +91,7 @@ class Trainer {
 
   const SeededParameters& parameters() const { return parameters_; }
   const Gradients& gradients() const { return gradients_; }
-  Transport& transport() const { return transport_; }
+  Transport& transport() const { return site_.transport; }
   const PreparedRun& run() const { return run_; }
 
  private:
@@ -122,10 +122,8 @@ class Trainer {
   NamedState state_of(int root, const std::string& kind, at::Tensor value, std::size_t number) const;
 
   const PreparedRun& run_;
-  Transport& transport_;
   RankDevice device_;  // constructed first, destroyed last
-  Clock::duration deadline_;
-  MeshPlace place_;
+  RankSite site_;
   TrainingData data_;  // before ranks connect to each other, so that every rank finds faults of a file by itself
   std::unique_ptr<ShardedParameters> sharded_;  // nullptr if replicas hold whole parameters and gradients
   std::unique_ptr<WeightSlots> slots_;          // nullptr if weights stay on the device

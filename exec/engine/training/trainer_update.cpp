@@ -13,6 +13,7 @@
 #include <tuple>
 
 #include "base/error.hpp"
+#include "exec/engine/measure/gathered.hpp"
 #include "exec/engine/training/gradient_dump.hpp"
 #include "exec/engine/training/learning_rate.hpp"
 #include "exec/engine/training/trainer.hpp"
@@ -41,19 +42,18 @@ void Trainer::update(StepRun& run) {
     for (const at::Tensor& value : unchecked_->changed) unchecked_->before.push_back(value.clone());
   } else if (decides()) {
     double total = 0;
-    for (const auto& row : all_numbers(transport_, {notes_.squared_norm}, deadline_, "the norm of the gradients"))
-      total += row[0];
+    for (const double own : gathered(site_.transport, notes_.squared_norm, site_.deadline, "the norm of the gradients"))
+      total += own;
     factor *= clipping_of(total, scale, run.step, notes_.skipped);
   }
   notes_.squared_norm /= scale * scale;
   if (notes_.skipped || run_.experiment.scenario.optimizer.name == "none") return;
 
-  SpanLog& spans = worker_.spans();
   // A host's update is no work of the device.
-  const auto now = [&] { return slots_ ? SpanLog::Moment{Clock::now(), {}} : spans.now(); };
+  const auto now = [&] { return slots_ ? SpanLog::Moment{Clock::now(), {}} : site_.spans.now(); };
   const SpanLog::Moment start = now();
   apply(factor);
-  spans.note(span_on(transport_.rank(), Lane::Compute, {.kind = ActionKind::Opt}), start, {now()});
+  site_.spans.note(span_on(site_.transport.rank(), Lane::Compute, {.kind = ActionKind::Opt}), start, {now()});
   if (sharded_) sharded_->updated();
   ++at_.updates;
 }
@@ -85,7 +85,7 @@ std::vector<at::Tensor> Trainer::changed_by_update() const {
     for (std::size_t kind = 0; kind < kinds_of(gradients_.roots()[updated_[u]]).size(); ++kind)
       changed.push_back(optimizer_->state(kind, u));
   for (const auto& [root, buffer] : parameters_.buffers())
-    if (run_.graph().tensors[root].written) changed.push_back(buffer);
+    if (site_.graph.tensors[root].written) changed.push_back(buffer);
   return changed;
 }
 
@@ -95,7 +95,7 @@ bool Trainer::update_stands() {
   if (!unchecked_) return true;
   const at::NoGradGuard no_graph;
   double total = 0;
-  for (const std::vector<double>& row : numbers_->wait(unchecked_->norms, deadline_, "the norm of the gradients"))
+  for (const std::vector<double>& row : numbers_->wait(unchecked_->norms, site_.deadline, "the norm of the gradients"))
     total += row[0];
   const double clipping = clipping_of(total, unchecked_->scale, unchecked_->step, skipped_before_);
   const Unchecked last = std::move(*unchecked_);
@@ -133,7 +133,7 @@ void Trainer::apply(double factor) {
     masters.push_back(master);
   }
   if (!copies.empty()) at::_foreach_copy_(copies, masters);
-  if (run_.plan.zero == 1) share_updates();
+  if (site_.plan.zero == 1) share_updates();
 }
 
 // ZeRO 1: each member of a shard group has updated its share; one message per member and element type brings it to the others, of
@@ -153,7 +153,7 @@ void Trainer::share_updates() {
     if (owner_[i] < 0) continue;
     const int root = gradients_.roots()[i];
     const at::Tensor value = parameters_.trained().at(root).detach();
-    Share& share = shares[{run_.graph().tensors[root].experts, owner_[i], value.scalar_type()}];
+    Share& share = shares[{site_.graph.tensors[root].experts, owner_[i], value.scalar_type()}];
     share.group = &*gradients_.shard_group(i);
     share.mine = owner_[i] == own_share(i);
     share.elements += value.numel();
@@ -162,10 +162,10 @@ void Trainer::share_updates() {
   for (auto& [key, share] : shares) {
     share.flat =
         share.mine ? at::flatten_dense_tensors(share.values) : at::empty({share.elements}, share.values.front().options());
-    share.pending = transport_.broadcast(share.flat, share.group->ranks[std::get<int>(key)], *share.group);
+    share.pending = site_.transport.broadcast(share.flat, share.group->ranks[std::get<int>(key)], *share.group);
   }
   for (auto& [key, share] : shares) {
-    share.pending->wait(deadline_, "the updated parameters of the other replicas");
+    share.pending->wait(site_.deadline, "the updated parameters of the other replicas");
     if (!share.mine) at::_foreach_copy_(share.values, at::unflatten_dense_tensors(share.flat, share.values));
   }
 }

@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "exec/engine/checkpoint/checkpoint.hpp"
+#include "exec/engine/measure/gathered.hpp"
 #include "exec/engine/run/deadline.hpp"
 #include "exec/engine/run/stop.hpp"
 #include "exec/engine/weights/model_folder.hpp"
@@ -101,7 +102,7 @@ StepReport TrainingRun::own_report() const {
 // Returns whether somebody wants to stop.
 bool TrainingRun::synchronise() {
   const StepReport mine = own_report();
-  const StepReport all = mine.of_all(all_numbers(transport_, mine.numbers(), deadline_, "the start of a step"));
+  const StepReport all = mine.of_all(gathered(transport_, mine.numbers(), deadline_, "the start of a step"));
   if (stepped_ && log_) unreported_.push_back(all);
   return all.stop;
 }
@@ -127,7 +128,7 @@ void TrainingRun::evaluate() {
   const std::int64_t steps = trainer_->evaluation_steps();
   const double mine = trainer_->evaluate(steps);
   double sum = 0;
-  for (const auto& row : all_numbers(transport_, {mine}, deadline_, "the end of an evaluation")) sum += row[0];
+  for (const double own : gathered(transport_, mine, deadline_, "the end of an evaluation")) sum += own;
   const double loss = sum / (static_cast<double>(steps) * run_.layout.microbatches * run_.plan.data);
   if (!unreported_.empty()) unreported_.back().validation_loss = loss;
 }

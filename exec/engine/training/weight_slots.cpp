@@ -56,14 +56,13 @@ void check_hosted_state(const Scenario& scenario, const Plan& plan, const Operat
                    "run with precision fp32, or export the model in two bytes");
 }
 
-WeightSlots::WeightSlots(const OperatorGraph& graph, const Plan& plan, const StageLayout& layout, int position, at::Device device,
-                         int rank)
-    : device_(device), rank_(rank), turns_(weight_turns(plan.schedule.order[panpipe::at(position)])) {
-  if (!device.is_cpu()) {
-    coming_.emplace(guard_of(device).getStreamFromGlobalPool(device));
-    going_.emplace(guard_of(device).getStreamFromGlobalPool(device));
+WeightSlots::WeightSlots(RankSite& site)
+    : site_(site), turns_(weight_turns(site.plan.schedule.order[panpipe::at(site.place.position)])) {
+  if (!site.device.is_cpu()) {
+    coming_.emplace(guard_of(site.device).getStreamFromGlobalPool(site.device));
+    going_.emplace(guard_of(site.device).getStreamFromGlobalPool(site.device));
   }
-  turn_of_.assign(plan.schedule.order[panpipe::at(position)].size(), -1);
+  turn_of_.assign(site.plan.schedule.order[panpipe::at(site.place.position)].size(), -1);
   std::size_t used = 0;
   std::array<std::int64_t, 2> rooms{};  // of the slots: each as large as the largest stage that it takes
   for (std::size_t t = 0; t < turns_.size(); ++t) {
@@ -72,13 +71,14 @@ WeightSlots::WeightSlots(const OperatorGraph& graph, const Plan& plan, const Sta
     slot_of_.push_back(!turn.comes ? last->second : turn.room_after < 0 ? used++ : slot_of_[panpipe::at(turn.room_after)]);
     home_[turn.stage] = slot_of_.back();
     for (std::size_t i = turn.first; i <= turn.last; ++i) turn_of_[i] = static_cast<int>(t);
-    const StageRange& range = layout.stages[panpipe::at(turn.stage)];
+    const StageRange& range = site.layout.stages[panpipe::at(turn.stage)];
     StageWeights weights{.adds = range.runs_backward};
     std::set<int> roots;
     for (const int tensor : range.parameters)
-      if (const int root = root_of(graph, tensor); graph.tensors[root].role == TensorRole::Parameter) roots.insert(root);
+      if (const int root = root_of(site.graph, tensor); site.graph.tensors[root].role == TensorRole::Parameter)
+        roots.insert(root);
     for (const int root : roots) {
-      const Tensor& parameter = graph.tensors[panpipe::at(root)];
+      const Tensor& parameter = site.graph.tensors[panpipe::at(root)];
       const std::int64_t bytes = parameter.elements() * size_of(parameter.dtype).base();
       weights.parts.push_back({root, weights.room, bytes});
       weights.bytes += bytes;
@@ -89,7 +89,7 @@ WeightSlots::WeightSlots(const OperatorGraph& graph, const Plan& plan, const Sta
     stages_[turn.stage] = std::move(weights);
   }
   for (std::size_t i = 0; i < slots_.size(); ++i)
-    slots_[i].memory = at::empty({rooms[i]}, at::TensorOptions(at::kByte).device(device));
+    slots_[i].memory = at::empty({rooms[i]}, at::TensorOptions(at::kByte).device(site.device));
 }
 
 bool WeightSlots::place(int root, at::Tensor& value, at::Tensor& master) {
@@ -97,9 +97,9 @@ bool WeightSlots::place(int root, at::Tensor& value, at::Tensor& master) {
   const UncountedMemory host;
   Weight& weight = weights_[root];
   const bool wider = master.scalar_type() != value.scalar_type();
-  weight.host = on_host(value, !device_.is_cpu());
+  weight.host = on_host(value, !site_.device.is_cpu());
   weight.master = wider ? on_host(master, false) : weight.host.detach();
-  weight.value = without_memory(weight.host, device_);
+  weight.value = without_memory(weight.host, site_.device);
   value = weight.value;
   master = weight.master;
   return true;
@@ -107,7 +107,7 @@ bool WeightSlots::place(int root, at::Tensor& value, at::Tensor& master) {
 
 at::Tensor WeightSlots::zeros_on_host(const at::Tensor& like) const {
   const UncountedMemory host;
-  return at::zeros(like.sizes(), like.options().device(at::kCPU).pinned_memory(!device_.is_cpu()));
+  return at::zeros(like.sizes(), like.options().device(at::kCPU).pinned_memory(!site_.device.is_cpu()));
 }
 
 std::int64_t WeightSlots::parameter_bytes() const {
@@ -167,8 +167,8 @@ SpanLog::Moment WeightSlots::moment(const std::optional<c10::Stream>& stream) co
 }
 
 void WeightSlots::note(Lane lane, ActionKind kind, int stage, std::int64_t bytes, SpanLog::Moment start, SpanLog::Moment end) {
-  if (spans_ == nullptr) return;
-  spans_->note(span_on(rank_, lane, {.kind = kind, .stage = stage}, bytes), std::move(start), {std::move(end)});
+  site_.spans.note(span_on(site_.transport.rank(), lane, {.kind = kind, .stage = stage}, bytes), std::move(start),
+                   {std::move(end)});
 }
 
 // In pieces, as predicted.
@@ -178,7 +178,7 @@ void WeightSlots::fetch(int stage, Slot& slot) {
   slot.stage = stage;
   if (weights.bytes == 0) return;
   std::optional<OnCopyStream> on_copies;
-  if (coming_) on_copies.emplace(device_, *coming_);
+  if (coming_) on_copies.emplace(site_.device, *coming_);
   SpanLog::Moment start = moment(coming_);
   for (std::size_t piece = 0; piece < kWeightPieces; ++piece) {
     const std::int64_t first = bytes_of_pieces(weights.bytes, piece), end = bytes_of_pieces(weights.bytes, piece + 1);
@@ -204,11 +204,11 @@ void WeightSlots::copy_piece(const StageWeights& weights, std::int64_t first, st
 
 void WeightSlots::point(const Part& part, const Slot& slot) {
   auto* const memory = static_cast<char*>(slot.memory.data_ptr()) + part.offset;
-  weights_.at(part.root).value.storage().unsafeGetStorageImpl()->set_data_ptr_noswap(at::DataPtr(memory, device_));
+  weights_.at(part.root).value.storage().unsafeGetStorageImpl()->set_data_ptr_noswap(at::DataPtr(memory, site_.device));
 }
 
 void WeightSlots::open(Slot& slot) {
-  if (slot.arrived) slot.arrived->block(guard_of(device_).getStream(device_));
+  if (slot.arrived) slot.arrived->block(guard_of(site_.device).getStream(site_.device));
   for (const Part& part : stages_.at(slot.stage).parts) point(part, slot);
 }
 
@@ -240,7 +240,7 @@ void WeightSlots::take_gradients_away(int stage) {
     Weight& weight = weights_.at(part.root);
     if (!weight.sum.defined()) continue;
     if (bytes == 0) {
-      if (going_) on_copies.emplace(device_, *going_);
+      if (going_) on_copies.emplace(site_.device, *going_);
       start = moment(going_);
     }
     bytes += static_cast<std::int64_t>(weight.sum.nbytes());
@@ -265,7 +265,7 @@ void WeightSlots::take_away(Weight& weight, int root) {
     arriving.value.copy_(sum, /*non_blocking=*/true);
     arriving.there = std::make_shared<c10::Event>(timed(*going_));
   }
-  if (going_) guard_of(device_).recordDataPtrOnStream(sum.storage().data_ptr(), *going_);
+  if (going_) guard_of(site_.device).recordDataPtrOnStream(sum.storage().data_ptr(), *going_);
 }
 
 // In order, so that sums do not depend on times. An earlier copy of the same gradient is there when a later one is.
@@ -276,13 +276,13 @@ void WeightSlots::add_arrived(bool all) {
   arriving_.erase(arriving_.begin(), arriving_.begin() + static_cast<std::ptrdiff_t>(added));
 }
 
-void WeightSlots::finish(Transport& transport, Clock::duration deadline) {
+void WeightSlots::finish() {
   const at::NoGradGuard no_graph;
   if (going_) {
-    const c10::Stream computing = guard_of(device_).getStream(device_);
+    const c10::Stream computing = guard_of(site_.device).getStream(site_.device);
     timed(*going_).block(computing);
     timed(*coming_).block(computing);
-    transport.settle(device_, deadline, "gradients on their way to the host's memory");
+    site_.transport.settle(site_.device, site_.deadline, "gradients on their way to the host's memory");
   }
   add_arrived(true);
 }

@@ -19,9 +19,8 @@
 
 #include "costmodel/plan/streamed_weights.hpp"
 #include "exec/engine/around_actions.hpp"
-#include "exec/engine/measure/span_log.hpp"
 #include "exec/engine/parameters.hpp"
-#include "exec/engine/transport/transport.hpp"
+#include "exec/engine/rank_site.hpp"
 
 namespace panpipe::exec {
 
@@ -30,14 +29,12 @@ void check_hosted_state(const Scenario& scenario, const Plan& plan, const Operat
 
 class WeightSlots : public ParameterPlacement, public AroundActions {
  public:
-  // `position`: of the pipeline. References must outlive the object.
-  WeightSlots(const OperatorGraph& graph, const Plan& plan, const StageLayout& layout, int position, at::Device device, int rank);
+  explicit WeightSlots(RankSite& site);
 
   // `value` has no memory until its stage's turn; `master` lies on the host.
   bool place(int root, at::Tensor& value, at::Tensor& master) override;
   std::int64_t parameter_bytes() const override;  // of the slots
   std::int64_t gradient_bytes() const override;   // on the device now
-  void note_in(SpanLog& spans) { spans_ = &spans; }
 
   // On the host; a sum over microbatches, and over turns. Set it before the first step.
   void sum_into(int root, at::Tensor gradient) { weights_.at(root).gradient = std::move(gradient); }
@@ -49,7 +46,7 @@ class WeightSlots : public ParameterPlacement, public AroundActions {
   // A backward made this gradient; it is not used any more by the caller.
   void add_gradient(int root, at::Tensor arrived);
   // Waits until all gradients are on the host. No weights are on the device afterwards.
-  void finish(Transport& transport, Clock::duration deadline);
+  void finish();
   // The masters have new values.
   void updated();
 
@@ -96,8 +93,7 @@ class WeightSlots : public ParameterPlacement, public AroundActions {
   SpanLog::Moment moment(const std::optional<c10::Stream>& stream) const;
   void note(Lane lane, ActionKind kind, int stage, std::int64_t bytes, SpanLog::Moment start, SpanLog::Moment end);
 
-  at::Device device_;
-  int rank_;
+  RankSite& site_;
   std::map<int, StageWeights> stages_;  // of this position
   std::map<int, Weight> weights_;       // by root
   std::vector<WeightTurn> turns_;
@@ -108,7 +104,6 @@ class WeightSlots : public ParameterPlacement, public AroundActions {
   bool begun_ = false;
   std::optional<c10::Stream> coming_, going_;  // on a GPU
   std::vector<Arriving> arriving_;
-  SpanLog* spans_ = nullptr;
 };
 
 }  // namespace panpipe::exec

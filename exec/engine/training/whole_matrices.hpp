@@ -21,8 +21,7 @@ class WholeMatrices {
  public:
   // All ranks construct it at the same time, because groups are created. References must outlive the object. `sharded`: nullptr
   // if replicas hold whole parameters. `blockwise`: tensor-parallel ranks step their shards alone.
-  WholeMatrices(const OperatorGraph& graph, const Plan& plan, bool blockwise, Transport& transport, Clock::duration deadline,
-                const ShardedParameters* sharded);
+  WholeMatrices(RankSite& site, bool blockwise, const ShardedParameters* sharded);
 
   // The object must outlive what it returns. All who share the matrix call these in the same order.
   MatrixParts parts(int root) const;
@@ -30,10 +29,7 @@ class WholeMatrices {
  private:
   at::Tensor gathered(int root, const at::Tensor& part, const Group& group, const std::vector<std::int64_t>& lengths) const;
 
-  const OperatorGraph& graph_;
-  const Plan& plan_;
-  Transport& transport_;
-  Clock::duration deadline_;
+  RankSite& site_;
   const ShardedParameters* sharded_;
   std::optional<Group> tensor_;  // nullopt: shards are stepped as they are
 };
