@@ -52,7 +52,8 @@ std::optional<ScheduleEvaluation> evaluate_if_it_ends(const Schedule& schedule, 
       products.for_inputs(actions[i], false, schedule.stage_to_rank, [&](const Products::Product& input) {
         const bool away = schedule.stage_to_rank[input.stage] != rank_number;
         double ready = made_at[products.number(input)];
-        if (away && receives) ready = std::max(ready, made_at[products.message(input)]);
+        // Parts of a cut vocabulary come from exchanges, not in messages.
+        if (away && receives && input.kind <= Products::Gradient) ready = std::max(ready, made_at[products.message(input)]);
         start = std::max(start, ready + (away ? costs.comm : 0));
       });
       if (parking.has_reloaded()) start = std::max(start, parking.back(actions[i]));

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "schedule/communication.hpp"
 #include "tests/fault.hpp"
 #include "tests/schedule/drawn_rows.hpp"
 
@@ -133,6 +134,15 @@ TEST(VocabularyOrders, ABackwardWaitsForAllRanksPartsOfItsGradient) {
   EXPECT_EQ(swapped(cut("1f1b", 2, 4), "1", ActionKind::T), "legal");
   EXPECT_NE(swapped(cut("1f1b", 2, 4, "2"), "2", ActionKind::T), "legal");
   EXPECT_NE(swapped(cut("1f1b", 2, 4), "1", ActionKind::E), "legal");
+}
+
+// Sends right behind their passes change no time: 4 microbatches of 3 slots and two S, T on 2 ranks take 20 with delays of 0.25.
+TEST(VocabularyOrders, ExchangesWaitForNoMessage) {
+  PassCosts costs;
+  costs.comm = 0.25;
+  const Schedule schedule = cut("1f1b", 2, 4);
+  EXPECT_EQ(evaluate(schedule, costs).makespan, 20);
+  EXPECT_EQ(evaluate(add_sends_and_receives(schedule, Receives::Early), costs).makespan, 20);
 }
 
 TEST(VocabularyOrders, FaultsNameThePass) {
