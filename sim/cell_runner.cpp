@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/error.hpp"
 #include "base/index.hpp"
 
 namespace panpipe::sim {
@@ -182,27 +183,29 @@ void CellRunner::start_timer(std::int32_t index, const Program& program) {
   const std::int64_t number = company < 0 ? 0 : ring_of(index / classes_, company, cls);
   if (company < 0 || members_of_ring(number).size() == 1) {
     host_.cell_begun(cell, cls);
-    return host_.wait(program.duration, CellEvent::StepEnd, timer_token(index));
+    return host_.wait(program.duration, EventKind::StepEnd, timer_token(index));
   }
   const auto& group = members_of_ring(number);
   if (++rings_[number].arrived < static_cast<std::int32_t>(group.size())) return;
   rings_[number].arrived = 0;
   for (const std::int32_t member : group) host_.cell_begun(cell, member);
-  host_.wait(program.duration, CellEvent::GroupEnd, number);
+  host_.wait(program.duration, EventKind::GroupEnd, number);
 }
 
-void CellRunner::ended(CellEvent event, std::int64_t number) {
-  switch (event) {
-    case CellEvent::StepEnd:
+void CellRunner::ended(EventKind kind, std::int64_t number) {
+  switch (kind) {
+    case EventKind::StepEnd:
       return step_ended(number);
-    case CellEvent::GroupEnd:
+    case EventKind::GroupEnd:
       for (const std::int32_t cls : members_of_ring(number)) end_timer(rank_of_ring(number) * classes_ + cls);
       return;
-    case CellEvent::RingReady:
+    case EventKind::RingReady:
       return ring_ready(number);
-    case CellEvent::RingMemberEnd:
+    case EventKind::RingMemberEnd:
       if (--rings_[number].sending == 0) end_ring(number);
       return;
+    default:
+      PANPIPE_CHECK(false, "an event of no known kind");
   }
 }
 
@@ -244,7 +247,7 @@ void CellRunner::start_compute(std::int32_t index, const ProgramStep& step) {
   // As if the concurrent collectives lasted as long; when they end, the rest is timed again.
   const double forever = lane.slowed ? lane.work * 1e6 : 0;
   const double length = std::nearbyint(overlapped_time(lane.work, forever, program_of(lane.cell)->overlap_loss));
-  host_.wait(Ticks(length), CellEvent::StepEnd, timer_token(index));
+  host_.wait(Ticks(length), EventKind::StepEnd, timer_token(index));
 }
 
 void CellRunner::step_ended(std::int64_t token) {
@@ -282,7 +285,7 @@ void CellRunner::arrive(std::int32_t index) {
   ring.arrived = 0;
   ring.now = front;
   ring.start = host_.now();
-  host_.wait(step.flow >= 0 ? graph_.flows[step.flow].latency : step.time, CellEvent::RingReady, number);
+  host_.wait(step.flow >= 0 ? graph_.flows[step.flow].latency : step.time, EventKind::RingReady, number);
 }
 
 void CellRunner::ring_ready(std::int64_t number) {
@@ -295,7 +298,7 @@ void CellRunner::ring_ready(std::int64_t number) {
   for (const std::int32_t cls : group) {
     FlowSpec spec = flows_.pass_member(rank, flow, cls);
     if (merged_[rank]) spec.route = -1;  // nobody else uses its links
-    host_.send(spec, CellEvent::RingMemberEnd, number);
+    host_.send(spec, EventKind::RingMemberEnd, number);
   }
 }
 
@@ -320,7 +323,7 @@ void CellRunner::end_ring(std::int64_t number) {
       ++lane.version;
       const double length =
           std::nearbyint(overlapped_time(lane.work, now - lane.step_start, program_of(lane.cell)->overlap_loss));
-      host_.wait(Ticks(std::max(0.0, lane.step_start + length - now)), CellEvent::StepEnd, timer_token(index));
+      host_.wait(Ticks(std::max(0.0, lane.step_start + length - now)), EventKind::StepEnd, timer_token(index));
     }
     settle(cell, cls);
     list(index);

@@ -18,22 +18,27 @@ namespace panpipe::sim {
 // (`merged`, per rank), and that all separately simulated members of its groups end it together.
 std::vector<bool> cells_as_timers(const TaskGraph& graph, const Folding& folding, const std::vector<bool>& merged);
 
-// Ends of what the runner starts, each with a number.
-enum class CellEvent : std::uint8_t {
-  StepEnd,        // a compute step of a pass, or the whole of a cell
-  GroupEnd,       // (rank, group): a cell as one timer of all the group's members
-  RingReady,      // (rank, group): latency of a collective inside a pass is over
-  RingMemberEnd,  // same
+// Ends of timers and flows, each with a number. The runner starts those of the first four, the event loop the others.
+enum class EventKind : std::uint8_t {
+  StepEnd,              // a compute step of a pass, or the whole of a cell
+  GroupEnd,             // (rank, group): a cell as one timer of all the group's members
+  RingReady,            // (rank, group): latency of a collective inside a pass is over
+  RingMemberEnd,        // same
+  TaskEnd,              // (task, class): a copy
+  TransferReady,        // (transfer, class)
+  TransferEnd,          // same
+  CollectiveReady,      // (collective): latency of a collective that is a task
+  CollectiveMemberEnd,  // same
+  PointReached,         // (wait for a point inside a pass, class)
 };
-constexpr std::uint64_t kCellEvents = static_cast<std::uint64_t>(CellEvent::RingMemberEnd) + 1;
 
 // The event loop, as the runner uses it. The end of a timer or flow calls CellRunner::ended(), at once if nothing takes time.
 class CellHost {
  public:
   virtual ~CellHost() = default;
   virtual double now() const = 0;
-  virtual void wait(Ticks delay, CellEvent event, std::int64_t number) = 0;
-  virtual void send(const FlowSpec& spec, CellEvent event, std::int64_t number) = 0;
+  virtual void wait(Ticks delay, EventKind kind, std::int64_t number) = 0;
+  virtual void send(const FlowSpec& spec, EventKind kind, std::int64_t number) = 0;
   virtual bool sends_are_through(std::int32_t cell, std::int32_t cls) const = 0;            // the sends that the lane waits for
   virtual void output_made(std::int32_t task, std::int32_t cls) = 0;                        // its transfers may start
   virtual void cell_ended(std::int32_t task, std::int32_t cls) = 0;                         // once per task
@@ -58,7 +63,7 @@ class CellRunner {
   void begin();
   void inputs_there(std::int32_t task, std::int32_t cls);
   void sends_arrived(std::int32_t task, std::int32_t cls);  // the sends that the lane waits for after `task`
-  void ended(CellEvent event, std::int64_t number);
+  void ended(EventKind kind, std::int64_t number);
   // Starts everything that can start at this instant. Returns true if anything did.
   bool drain();
 

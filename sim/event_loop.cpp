@@ -2,23 +2,15 @@
 
 #include <algorithm>
 
-#include "base/error.hpp"
 #include "base/index.hpp"
 #include "base/stop.hpp"
 
 namespace panpipe::sim {
 namespace {
 
-// The kind of an event, in a token's top bits; the rest is an index. The first are CellEvent's.
-enum class Kind : std::uint64_t {
-  TaskEnd = kCellEvents,  // (task, class): a copy
-  TransferReady,          // (transfer, class)
-  TransferEnd,            // same
-  CollectiveReady,        // (collective): latency of a collective that is a task
-  CollectiveMemberEnd,    // same
-  PointReached,           // (wait for a point inside a pass, class)
-  Flow,                   // slot of the contention log, whose own token follows
-};
+using Kind = EventKind;
+
+// A token has the kind of its event in the top bits; the rest is the number.
 constexpr int kKindShift = 56;
 Token token(Kind kind, std::int64_t index) { return static_cast<Token>(kind) << kKindShift | static_cast<Token>(index); }
 
@@ -67,9 +59,9 @@ class EventLoop final : public EventHandler, private CellHost {
     return std::move(record_);
   }
 
-  void on_event(Token event) override {
+  void on_arrival(std::int32_t slot) override { on_timer(log_.end(slot, backend_.now())); }
+  void on_timer(Token event) override {
     throw_if_stopped();
-    if (static_cast<Kind>(event >> kKindShift) == Kind::Flow) event = log_.end(static_cast<std::int32_t>(event), backend_.now());
     handle(static_cast<Kind>(event >> kKindShift), static_cast<std::int64_t>(event & ((Token{1} << kKindShift) - 1)));
     drain();
   }
@@ -105,22 +97,18 @@ class EventLoop final : public EventHandler, private CellHost {
   std::size_t pair(std::int32_t task, std::int32_t cls) const { return at(task) * at(classes_) + at(cls); }
 
   // The event comes at once when nothing takes time.
-  template <class Index>
-  void wait(Ticks delay, Kind kind, Index index) {
-    const auto number = static_cast<std::int64_t>(index);
+  void wait(Ticks delay, Kind kind, std::int64_t number) override {
     if (delay <= Ticks(0)) return handle(kind, number);
     ++record_.activities;
     backend_.set_timer(delay, token(kind, number));
   }
 
-  template <class Index>
-  void send(const FlowSpec& spec, Kind kind, Index index) {
-    if (spec.route < 0) return wait(spec.transfer, kind, index);
+  void send(const FlowSpec& spec, Kind kind, std::int64_t number) override {
+    if (spec.route < 0) return wait(spec.transfer, kind, number);
     ++record_.activities;
     ++record_.flows;
-    const Token event = token(kind, static_cast<std::int64_t>(index));
-    const std::int32_t slot = log_.begin(spec.route, spec.bytes, spec.transfer, event, backend_.now());
-    backend_.start_flow(spec.way, spec.bytes, token(Kind::Flow, slot));
+    const Token event = token(kind, number);
+    backend_.start_flow(spec.way, spec.bytes, log_.begin(spec.route, spec.bytes, spec.transfer, event, backend_.now()));
   }
 
   // --- tasks ---
@@ -179,8 +167,6 @@ class EventLoop final : public EventHandler, private CellHost {
 
   // --- cells of the compute lanes ---
   double now() const override { return backend_.now().base(); }
-  void wait(Ticks delay, CellEvent event, std::int64_t number) override { wait(delay, static_cast<Kind>(event), number); }
-  void send(const FlowSpec& spec, CellEvent event, std::int64_t number) override { send(spec, static_cast<Kind>(event), number); }
   bool sends_are_through(std::int32_t cell, std::int32_t cls) const override { return gates_[pair(cell, cls)] == 0; }
   void output_made(std::int32_t task, std::int32_t cls) override {
     for (const std::int32_t transfer : net_.transfers[task]) offer_transfer(transfer, cls);
@@ -244,7 +230,6 @@ class EventLoop final : public EventHandler, private CellHost {
   }
 
   void handle(Kind kind, std::int64_t number) {
-    if (kind < Kind::TaskEnd) return cells_.ended(static_cast<CellEvent>(kind), number);
     const auto index = static_cast<std::int32_t>(number), of = index / classes_, cls = index % classes_;
     switch (kind) {
       case Kind::TaskEnd:
@@ -259,10 +244,9 @@ class EventLoop final : public EventHandler, private CellHost {
         return end_collective_member(index);
       case Kind::PointReached:
         return reach_point(of, cls);
-      case Kind::Flow:
-        break;
+      default:
+        return cells_.ended(kind, number);
     }
-    PANPIPE_CHECK(false, "an event of no known kind");
   }
 
   const TaskGraph& graph_;

@@ -44,7 +44,9 @@ using Token = std::uint64_t;
 class EventHandler {
  public:
   virtual ~EventHandler() = default;
-  virtual void on_event(Token token) = 0;  // a timer ended or a flow's last byte arrived; may start more of them
+  // May start more of them.
+  virtual void on_timer(Token token) = 0;
+  virtual void on_arrival(std::int32_t slot) = 0;  // of a flow's last byte
 };
 
 // Time starts at 0 and is counted in whole picoseconds. The end of a flow is rounded to the nearest one, so sums are exact and
@@ -53,8 +55,9 @@ class FlowBackend {
  public:
   virtual ~FlowBackend() = default;
   virtual Ticks now() const = 0;
-  virtual void set_timer(Ticks delay, Token token) = 0;                      // delay > 0
-  virtual void start_flow(std::int32_t way, double bytes, Token token) = 0;  // bytes > 0
+  virtual void set_timer(Ticks delay, Token token) = 0;  // delay > 0
+  // bytes > 0. No two flows under way have one slot, and slots are small: arrays are indexed by them.
+  virtual void start_flow(std::int32_t way, double bytes, std::int32_t slot) = 0;
   virtual void run(EventHandler& handler) = 0;  // until no event remains; at least one must have been started
 };
 

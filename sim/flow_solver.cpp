@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/error.hpp"
+#include "base/index.hpp"
 
 namespace panpipe::sim {
 namespace {
@@ -22,16 +23,10 @@ FlowSolver::FlowSolver(const Network& network) : network_(&network) {
 
 void FlowSolver::set_timer(Ticks delay, Token token) { events_.push({now_ + delay.base(), order_++, token, false}); }
 
-void FlowSolver::start_flow(std::int32_t way, double bytes, Token token) {
+void FlowSolver::start_flow(std::int32_t way, double bytes, std::int32_t slot) {
   const auto [route, rate_cap] = network_->ways[way];
-  if (free_slots_.empty()) {
-    free_slots_.push_back(static_cast<std::int32_t>(flows_.size()));
-    flows_.emplace_back();
-  }
-  const std::int32_t slot = free_slots_.back();
-  free_slots_.pop_back();
+  if (flows_.size() <= at(slot)) flows_.resize(at(slot) + 1);
   Flow& flow = flows_[slot];
-  flow.token = token;
   flow.remaining = bytes;
   flow.rate = 0;
   flow.cap = rate_cap > 0 ? rate_cap / kTicksPerSecond : std::numeric_limits<double>::infinity();
@@ -58,9 +53,7 @@ void FlowSolver::end_flow(std::int32_t slot) {
     users.pop_back();
   }
   touch(flow.route);
-  flow.route = -1;
   ++flow.version;
-  free_slots_.push_back(slot);
 }
 
 // Everything that happens at one time is handled before rates are solved anew: a collective's flows start together.
@@ -77,12 +70,11 @@ void FlowSolver::run(EventHandler& handler) {
       const auto slot = static_cast<std::int32_t>(event.token >> 32);
       if (flows_[slot].version != static_cast<std::uint32_t>(event.token)) continue;  // stale: time does not move either
       now_ = event.at;
-      const Token token = flows_[slot].token;
       end_flow(slot);
-      handler.on_event(token);
+      handler.on_arrival(slot);
     } else {
       now_ = event.at;
-      handler.on_event(event.token);
+      handler.on_timer(event.token);
     }
     if (events_.empty()) resolve();
   }

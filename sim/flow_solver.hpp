@@ -17,18 +17,17 @@ class FlowSolver final : public FlowBackend {
 
   Ticks now() const override { return Ticks(now_); }
   void set_timer(Ticks delay, Token token) override;
-  void start_flow(std::int32_t way, double bytes, Token token) override;
+  void start_flow(std::int32_t way, double bytes, std::int32_t slot) override;
   void run(EventHandler& handler) override;
 
  private:
   struct Flow {
-    Token token = 0;
     double remaining = 0;       // bytes, at `updated`
     double rate = 0;            // bytes per tick; 0 = not yet solved
     double cap = 0;             // bytes per tick
     double updated = 0;         // ticks
     std::uint32_t version = 0;  // of the rate: a finish event with an older version is stale
-    std::int32_t route = -1;    // -1 = free slot
+    std::int32_t route = -1;
     std::uint32_t visited = 0;
     bool fixed = false;
   };
@@ -59,8 +58,7 @@ class FlowSolver final : public FlowBackend {
 
   const Network* network_;
   std::vector<Link> links_;
-  std::vector<Flow> flows_;
-  std::vector<std::int32_t> free_slots_;
+  std::vector<Flow> flows_;  // by slot
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   std::vector<std::int32_t> dirty_, component_links_, component_flows_, full_links_;
   std::vector<double> new_rates_;

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "base/index.hpp"
-#include "sim/task_net.hpp"
 
 namespace panpipe::sim {
 namespace {
@@ -32,7 +31,8 @@ FlowTable::FlowTable(const TaskGraph& graph, const Platform& platform, Folding& 
   in_passes_.assign(at(graph.ranks) * flows_, -1);
   lane_.assign(at(graph.ranks) * flows_, -1);
   add_transfers();
-  add_collectives();
+  for (const RankCollective& own : platform.collectives())
+    add_member((own.in_passes ? in_passes_ : lane_)[entry(own.rank, own.flow)], own.flow, own.path);
   add_host_copies();
 }
 
@@ -78,31 +78,6 @@ void FlowTable::add_transfers() {
       specs_.push_back(flow_over(route, folding_->route_of(path, cls), bytes, share, latency, transfer));
     }
   }
-}
-
-void FlowTable::add_collectives() {
-  std::vector<bool> seen(at(graph_->ranks) * graph_->programs.size(), false);  // a rank's tasks share few programs
-  for (const Task& task : graph_->tasks) {
-    if (task.program >= 0) {
-      auto known = seen[at(task.rank) * graph_->programs.size() + at(task.program)];
-      if (known) continue;
-      known = true;
-      for (const ProgramStep& step : steps_of(*graph_, graph_->programs[task.program]))
-        if (step.collective && step.flow >= 0)
-          add_member(in_passes_[entry(task.rank, step.flow)], step.flow,
-                     path_within(task.rank, step.flow, graph_->flows[step.flow].cost.among));
-    }
-    if (task.kind != TaskKind::Collective || task.flow < 0) continue;
-    const auto& ranks = cross_ranks(*graph_, task.flow);
-    int path = ranks.empty() ? path_within(task.rank, task.flow, graph_->flows[task.flow].among) : -1;
-    for (std::size_t i = 0; i < ranks.size(); ++i)
-      if (ranks[i] == task.rank) path = platform_->between(task.rank, ranks[(i + 1) % ranks.size()]);
-    add_member(lane_[entry(task.rank, task.flow)], task.flow, path);
-  }
-}
-
-int FlowTable::path_within(int rank, std::int32_t flow, Among among) const {
-  return platform_->within(rank, among, graph_->flows[flow].cost.kind);
 }
 
 void FlowTable::add_member(std::int32_t& base, std::int32_t flow, int path) {

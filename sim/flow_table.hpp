@@ -45,9 +45,7 @@ class FlowTable {
   }
   FlowSpec flow_over(const Route& route, std::int32_t shared_route, double bytes, double share, Ticks latency, Ticks transfer);
   void add_transfers();
-  void add_collectives();
   void add_host_copies();
-  int path_within(int rank, std::int32_t flow, Among among) const;
   void add_member(std::int32_t& base, std::int32_t flow, int path);
 
   const TaskGraph* graph_;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <tuple>
 #include <vector>
 
@@ -31,6 +32,14 @@ struct Path {
   bool in_passes() const { return (kind == PathKind::Ring || kind == PathKind::Peers) && index_of(among) < kAmongPasses; }
 };
 
+// A rank's part in the collectives of a flow, inside its passes or as tasks of their own; may be listed again.
+struct RankCollective {
+  int rank = 0;
+  std::int32_t flow = 0;
+  bool in_passes = false;
+  int path = -1;  // into paths(); -1: there is no other member to send to
+};
+
 class Platform {
  public:
   Platform(const TaskGraph& graph, const Cluster& cluster);
@@ -44,31 +53,25 @@ class Platform {
     return pipeline_group / std::lcm(degrees.tensor * degrees.context, degrees.expert * degrees.expert_tensor_group());
   }
   const std::vector<Path>& paths() const { return paths_; }
+  const std::vector<RankCollective>& collectives() const { return collectives_; }
   const Cluster& cluster() const { return *cluster_; }
-  // Index into paths(), -1 if there is no other member to send to.
+  // Index into paths(), -1 if there is no other member to send to, or no way to the host is known.
   int between(int from, int to) const { return find({PathKind::Between, Among{}, from, to}); }
-  int within(int rank, Among among, CollectiveKind kind) const { return find(key_within(rank, among, kind)); }
   int host(PathKind kind, int rank) const { return find({kind, Among{}, rank, rank}); }
 
  private:
   using Key = std::tuple<PathKind, Among, int, int>;
-  static Key key_within(int rank, Among among, CollectiveKind kind) {
-    return {kind == CollectiveKind::AllToAll ? PathKind::Peers : PathKind::Ring, among, rank, rank};
-  }
   int find(const Key& key) const;
-  void add(const Key& key, const std::vector<std::int32_t>& ring = {});
-  void add_within(int rank, Among among, CollectiveKind kind);
-  Route route_of(const Key& key, int position, const std::vector<std::int32_t>& ring) const;
+  int add(const Key& key, const std::vector<std::int32_t>& ring = {});
+  int within(int rank, std::int32_t flow, Among among);
+  std::optional<Route> route_of(const Key& key, int position, const std::vector<std::int32_t>& ring) const;
   Route to_peers(int rank, const GroupShape& shape, int position) const;
-  void add_host(PathKind kind, int rank);
 
   const TaskGraph* graph_;
   const Cluster* cluster_;
   std::vector<Path> paths_;
-  std::map<Key, int> index_;
+  std::vector<RankCollective> collectives_;
+  std::map<Key, int> index_;  // -1: no way is known
 };
-
-// The ranks that a flow between ranks connects in a ring; empty for a flow inside one rank's data group.
-const std::vector<std::int32_t>& cross_ranks(const TaskGraph& graph, std::int32_t flow);
 
 }  // namespace panpipe::sim

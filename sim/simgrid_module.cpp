@@ -18,6 +18,9 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "base/error.hpp"
 #include "base/files/installation.hpp"
@@ -54,92 +57,70 @@ const Module& module() {
   return loaded;
 }
 
-// Memory that the child writes and the parent reads.
-class SharedMemory {
- public:
-  explicit SharedMemory(std::size_t size) : size_(size) {
-    start_ = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (start_ == MAP_FAILED)
-      throw MachineError(fmt::format("no memory for the simulation's result ({} MB): {}", size / 1000000, std::strerror(errno)));
-  }
-  ~SharedMemory() { munmap(start_, size_); }
-  SharedMemory(const SharedMemory&) = delete;
-  SharedMemory& operator=(const SharedMemory&) = delete;
-  char* start() const { return static_cast<char*>(start_); }
-
- private:
-  void* start_;
-  std::size_t size_;
-};
-
-struct Head {
-  bool done = false;
-  std::int64_t activities = 0, flows = 0, finished = 0;
-  char fault[500] = "";
-};
-
-// The parts of a record in their order in shared memory, after the head.
-template <class Visit>
-void each_part(EventRecord& record, Visit visit) {
-  visit(record.task_start);
-  visit(record.task_end);
-  visit(record.transfer_start);
-  visit(record.transfer_end);
-  visit(record.uses);
-  visit(record.waiting);
-  visit(record.collectives);
-}
-
-// Collectives inside passes that run step by step, of one class.
-std::size_t collectives_of_steps(const EventInput& input) {
-  const TaskGraph& graph = *input.graph;
-  std::size_t count = 0;
-  for (std::size_t t = 0; t < graph.tasks.size(); ++t) {
-    const Task& task = graph.tasks[t];
-    if (task.lane != Lane::Compute || task.group_size == 0 || task.program < 0) continue;  // a group shares one program
-    if (input.timers[t]) continue;
-    for (const ProgramStep& step : steps_of(graph, graph.programs[task.program])) count += step.collective ? 1 : 0;
-  }
-  return count;
-}
-
-EventRecord empty_record(const EventInput& input) {
-  const auto classes = static_cast<std::size_t>(input.folding->classes);
+// What the child found, in the order in which it writes it.
+struct Found {
+  std::string fault;
+  std::vector<std::int64_t> counts;  // activities, flows, finished
   EventRecord record;
-  record.task_start.resize(input.graph->tasks.size() * classes);
-  record.task_end.resize(record.task_start.size());
-  record.transfer_start.resize(input.graph->transfers.size() * classes);
-  record.transfer_end.resize(record.transfer_start.size());
-  record.uses.resize(input.folding->network.resources.size());
-  record.waiting.resize(record.task_start.size());
-  record.collectives.resize(collectives_of_steps(input) * classes);
-  return record;
+};
+template <class Visit>
+void each_part(Found& found, Visit visit) {
+  visit(found.fault);
+  visit(found.counts);
+  visit(found.record.task_start);
+  visit(found.record.task_end);
+  visit(found.record.transfer_start);
+  visit(found.record.transfer_end);
+  visit(found.record.uses);
+  visit(found.record.waiting);
+  visit(found.record.collectives);
 }
 
-[[noreturn]] void child(const EventInput& input, MakeBackend make_backend, char* shared) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);  // never outlive the program
-  Head& head = *reinterpret_cast<Head*>(shared);
+// In memory; the child writes it, and the parent reads it when the child has ended.
+using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
+
+File make_file() {
+  const int handle = memfd_create("simulation", MFD_CLOEXEC);
+  File file(handle < 0 ? nullptr : fdopen(handle, "w+"), std::fclose);
+  if (!file) throw MachineError(fmt::format("no memory for the simulation's result: {}", std::strerror(errno)));
+  return file;
+}
+
+bool write_to(std::FILE* file, Found found) {
+  each_part(found, [&](const auto& part) {
+    const std::size_t size = part.size();
+    std::fwrite(&size, sizeof(size), 1, file);
+    if (size > 0) std::fwrite(part.data(), sizeof(part[0]), size, file);
+  });
+  return std::fflush(file) == 0 && std::ferror(file) == 0;
+}
+
+Found read_from(std::FILE* file) {
+  Found found;
+  std::rewind(file);
+  each_part(found, [&](auto& part) {
+    std::size_t size = 0;
+    if (std::fread(&size, sizeof(size), 1, file) == 1) part.resize(size);
+    if (size > 0 && std::fread(part.data(), sizeof(part[0]), size, file) != size) part.clear();
+  });
+  return found;
+}
+
+[[noreturn]] void child(const EventInput& input, MakeBackend make_backend, std::FILE* file) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);     // never outlive the program
   const StopScope to_the_end(nullptr);  // the parent ends this process
+  Found found;
   try {
     // Not deleted: the process ends here, and SimGrid takes longer to clean up than to simulate.
     FlowBackend* backend = make_backend(&input.folding->network);
-    EventRecord record = run_events(input, *backend);
-    char* place = shared + sizeof(Head);
-    each_part(record, [&](const auto& part) {
-      const std::size_t size = part.size() * sizeof(part[0]);
-      if (size > 0) std::memcpy(place, part.data(), size);
-      place += size;
-    });
-    head.activities = record.activities;
-    head.flows = record.flows;
-    head.finished = record.finished;
-    head.done = true;
+    found.record = run_events(input, *backend);
+    found.counts = {found.record.activities, found.record.flows, found.record.finished};
   } catch (const std::bad_alloc&) {
-    std::strncpy(head.fault, "not enough memory", sizeof(head.fault) - 1);
+    found.fault = "not enough memory";
   } catch (const std::exception& error) {
-    std::strncpy(head.fault, error.what(), sizeof(head.fault) - 1);
+    found.fault = error.what();
   }
-  _exit(0);
+  _exit(write_to(file, std::move(found)) ? 0 : 1);
 }
 
 constexpr int kPollMilliseconds = 50;  // so soon a simulation that is taken back ends
@@ -155,19 +136,24 @@ void watch(pid_t process) {
   if (stopped) kill(process, SIGKILL);
 }
 
-void wait_for(pid_t process, const Head& head) {
+EventRecord wait_for(pid_t process, std::FILE* file) {
   if (stop_flag() != nullptr) watch(process);
   int status = 0;
   while (waitpid(process, &status, 0) < 0) {
     if (errno != EINTR) throw MachineError(fmt::format("lost the process that simulates: {}", std::strerror(errno)));
   }
   throw_if_stopped();
-  if (head.done) return;
-  if (head.fault[0] != 0) throw MachineError(fmt::format("SimGrid failed: {}", head.fault));
   if (WIFSIGNALED(status))
     throw MachineError(
         fmt::format("the process that simulates was ended by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status))));
-  throw MachineError(fmt::format("the process that simulates ended early with code {}", WEXITSTATUS(status)));
+  Found found = read_from(file);
+  if (!found.fault.empty()) throw MachineError(fmt::format("SimGrid failed: {}", found.fault));
+  if (WEXITSTATUS(status) != 0 || found.counts.empty())
+    throw MachineError(fmt::format("the process that simulates ended early with code {}", WEXITSTATUS(status)));
+  found.record.activities = found.counts[0];
+  found.record.flows = found.counts[1];
+  found.record.finished = found.counts[2];
+  return std::move(found.record);
 }
 
 }  // namespace
@@ -176,26 +162,12 @@ const std::string& why_no_simgrid() { return module().fault; }
 
 EventRecord run_events_in_simgrid(const EventInput& input) {
   if (!module().make_backend) throw MachineError(module().fault + kWithoutSimgrid);
-  EventRecord record = empty_record(input);
-  std::size_t size = sizeof(Head);
-  each_part(record, [&](const auto& part) { size += part.size() * sizeof(part[0]); });
-  const SharedMemory shared(size);
-  const Head& head = *new (shared.start()) Head;
+  const File file = make_file();
   std::fflush(nullptr);  // SimGrid flushes: the child must not inherit what is not yet written
   const pid_t process = fork();
   if (process < 0) throw MachineError(fmt::format("cannot start the process that simulates: {}", std::strerror(errno)));
-  if (process == 0) child(input, module().make_backend, shared.start());
-  wait_for(process, head);
-  const char* place = shared.start() + sizeof(Head);
-  each_part(record, [&](auto& part) {
-    const std::size_t bytes = part.size() * sizeof(part[0]);
-    if (bytes > 0) std::memcpy(part.data(), place, bytes);
-    place += bytes;
-  });
-  record.activities = head.activities;
-  record.flows = head.flows;
-  record.finished = head.finished;
-  return record;
+  if (process == 0) child(input, module().make_backend, file.get());
+  return wait_for(process, file.get());
 }
 
 }  // namespace panpipe::sim

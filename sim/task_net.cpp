@@ -13,6 +13,25 @@ void Lists::assign(std::size_t keys, const std::vector<std::pair<std::int32_t, s
   for (const auto& pair : pairs) values_[next[pair.first]++] = pair.second;
 }
 
+namespace {
+
+// Per task, the first and the last member of its cell; the members of a round each have one of their own.
+struct Cells {
+  std::vector<std::int32_t> leader, last;
+
+  Cells(const OrderNet& net, std::size_t tasks) : leader(tasks), last(tasks) {
+    for (const TaskSet& set : net.task_sets()) {
+      const auto first = net.members().begin() + set.first_member, end = first + set.members;
+      for (auto member = first; member != end; ++member) {
+        leader[*member] = set.together ? *member : *first;
+        last[*member] = set.together ? *member : *(end - 1);
+      }
+    }
+  }
+};
+
+}  // namespace
+
 TaskNet::TaskNet(const TaskGraph& graph) {
   const std::size_t tasks = graph.tasks.size();
   prerequisites.assign(tasks, 0);
@@ -22,17 +41,13 @@ TaskNet::TaskNet(const TaskGraph& graph) {
   round.assign(tasks, -1);
   receiver_before.assign(graph.transfers.size(), -1);
 
-  // Groups are led by their first member; the members of a round each lead themselves.
   const OrderNet net(graph);
-  std::vector<std::int32_t> leader(tasks), last(tasks);
+  const auto [leader, last] = Cells(net, tasks);
   for (const TaskSet& set : net.task_sets()) {
-    const auto first = net.members().begin() + set.first_member, end = first + set.members;
-    for (auto member = first; member != end; ++member) {
-      leader[*member] = set.together ? *member : *first;
-      last[*member] = set.together ? *member : *(end - 1);
-      if (set.together) round[*member] = static_cast<std::int32_t>(rounds.size());
-    }
-    if (set.together) rounds.emplace_back(first, end);
+    if (!set.together) continue;
+    const auto first = net.members().begin() + set.first_member;
+    rounds.emplace_back(first, first + set.members);
+    for (const std::int32_t member : rounds.back()) round[member] = static_cast<std::int32_t>(rounds.size()) - 1;
   }
   for (std::size_t t = 0; t < tasks; ++t) {
     const std::int32_t before = net.lane_before(static_cast<std::int32_t>(t));

@@ -67,19 +67,25 @@ class SimGridBackend final : public FlowBackend {
       alarms_[open_alarm_].tokens.push_back(token);
       return;
     }
-    const std::size_t slot = take_slot(free_alarms_, alarms_);
+    if (free_alarms_.empty()) {
+      free_alarms_.push_back(alarms_.size());
+      alarms_.emplace_back();
+    }
+    const std::size_t slot = free_alarms_.back();
+    free_alarms_.pop_back();
     alarms_[slot].due = due;
     alarms_[slot].tokens.push_back(token);
     open_alarm_ = slot;
     simgrid::kernel::timer::Timer::set(due * kSecondsPerTick, [this, slot] { ring(slot); });
   }
 
-  void start_flow(std::int32_t way, double bytes, Token token) override {
-    const std::size_t slot = take_slot(free_flows_, flows_);
+  void start_flow(std::int32_t way, double bytes, std::int32_t number) override {
+    const auto slot = static_cast<std::size_t>(number);
+    if (flows_.size() <= slot) flows_.resize(slot + 1);
     sg::CommPtr comm = sg::Comm::sendto_init(ends_[way], ends_[way]);
     comm->set_payload_size(static_cast<std::uint64_t>(std::llround(bytes * kUnitsPerByte)));
     comm->set_data(reinterpret_cast<void*>(slot + 1));
-    flows_[slot] = {token, comm};
+    flows_[slot] = comm;
     comm->start();
   }
 
@@ -94,17 +100,13 @@ class SimGridBackend final : public FlowBackend {
     double due = 0;  // ticks
     std::vector<Token> tokens;
   };
-  struct Flow {
-    Token token = 0;
-    sg::CommPtr comm;  // nothing else keeps it alive
-  };
 
   void ring(std::size_t slot) {
     if (open_alarm_ == slot) open_alarm_ = kNone;
     now_ = alarms_[slot].due;
     ringing_.swap(alarms_[slot].tokens);  // the handler may set timers
     free_alarms_.push_back(slot);
-    for (const Token token : ringing_) handler_->on_event(token);
+    for (const Token token : ringing_) handler_->on_timer(token);
     ringing_.clear();
   }
 
@@ -168,23 +170,11 @@ class SimGridBackend final : public FlowBackend {
     return bounds;
   }
 
-  template <class Slots>
-  static std::size_t take_slot(std::vector<std::size_t>& free, Slots& slots) {
-    if (free.empty()) {
-      slots.emplace_back();
-      return slots.size() - 1;
-    }
-    const std::size_t slot = free.back();
-    free.pop_back();
-    return slot;
-  }
-
   void on_completion(const sg::Activity& activity) {
     const std::size_t slot = reinterpret_cast<std::size_t>(activity.get_data<void>()) - 1;
-    finished_ = std::move(flows_[slot].comm);  // SimGrid still uses it after this callback: freed at the next one
-    free_flows_.push_back(slot);
+    finished_ = std::move(flows_[slot]);  // SimGrid still uses it after this callback: freed at the next one
     now_ = std::max(now_, std::nearbyint(sg::Engine::get_clock() / kSecondsPerTick));
-    handler_->on_event(flows_[slot].token);
+    handler_->on_arrival(static_cast<std::int32_t>(slot));
   }
 
   sg::Engine& engine_;
@@ -192,8 +182,8 @@ class SimGridBackend final : public FlowBackend {
   double now_ = 0;               // ticks
   std::vector<sg::Host*> ends_;  // per way: both ends of its flows
   std::vector<Alarm> alarms_;
-  std::vector<Flow> flows_;
-  std::vector<std::size_t> free_alarms_, free_flows_;
+  std::vector<sg::CommPtr> flows_;  // by slot; nothing else keeps them alive
+  std::vector<std::size_t> free_alarms_;
   std::size_t open_alarm_ = kNone;  // the latest one set, until it rings
   std::vector<Token> ringing_;
   sg::CommPtr finished_;
