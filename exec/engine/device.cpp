@@ -1,6 +1,7 @@
 #include "exec/engine/device.hpp"
 
 #include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <dlfcn.h>
 #include <fmt/format.h>
@@ -87,6 +88,8 @@ void set_threads(int threads) {
   at::get_num_threads();
   at::set_num_threads(threads);
 }
+
+at::Tensor on_host(const at::Tensor& value) { return value.detach().to(at::kCPU).contiguous(); }
 
 RankDevice::RankDevice(const std::string& kind, int local_rank) {
   if (kind == "cpu" || kind.empty()) return;

@@ -7,6 +7,10 @@
 
 #include <string>
 
+namespace at {
+class Tensor;
+}
+
 namespace panpipe::exec {
 
 // Number of usable GPUs; 0 if there are none. Loads LibTorch's CUDA libraries on the first call; never throws. `why` receives the
@@ -20,6 +24,9 @@ int require_gpus(const std::string& option = "--device cuda");
 int threads_of_rank(int asked, int ranks_here);
 // Sets the number of this thread.
 void set_threads(int threads);
+
+// A contiguous tensor in the host's memory with the same values, without gradient; the same memory where that will do.
+at::Tensor on_host(const at::Tensor& value);
 
 // The device of a rank, for as long as it computes. On a GPU the calling thread gets its own stream, so that ranks that share a
 // device overlap.

@@ -18,6 +18,7 @@
 #include "base/error.hpp"
 #include "base/files/files_write.hpp"
 #include "base/files/input_registry.hpp"
+#include "exec/engine/device.hpp"
 #include "exec/file_formats/safetensors_header.hpp"
 
 namespace panpipe::exec {
@@ -132,7 +133,7 @@ WrittenFile write_safetensors(const std::string& path, const std::vector<TensorT
   writer.write(&header_bytes, 8);
   writer.write(text.data(), static_cast<std::int64_t>(text.size()));
   for (const TensorToWrite& tensor : tensors) {
-    const at::Tensor value = tensor.value().detach().to(at::kCPU).contiguous();
+    const at::Tensor value = on_host(tensor.value());
     PANPIPE_CHECK(value.scalar_type() == tensor.dtype && value.sizes() == at::IntArrayRef(tensor.shape), tensor.name);
     writer.write(value.data_ptr(), static_cast<std::int64_t>(value.nbytes()));
   }

@@ -56,7 +56,7 @@ struct NamedState {
   std::size_t member = 0;  // this rank's index
   int ranks_of_rows = 1;   // so many ranks of a pipeline each hold as many rows; all of a replica take part, the first one writes
 
-  at::Tensor on_host() const { return value.detach().to(at::kCPU).contiguous(); }
+  at::Tensor on_host() const { return exec::on_host(value); }
 };
 
 class Trainer {
