@@ -1,7 +1,6 @@
 #include "exec/engine/ranks_here.hpp"
 
 #include "base/version.hpp"
-#include "exec/engine/transport/common_end.hpp"
 #include "exec/engine/transport/on_threads.hpp"
 
 namespace panpipe::exec {
@@ -21,7 +20,7 @@ void run_ranks_here(const std::string& transport, const std::optional<World>& wo
     own->abort(error.what());
     throw;
   }
-  leave(*own, deadline, end);
+  own->leave(deadline, end);
 }
 
 }  // namespace panpipe::exec

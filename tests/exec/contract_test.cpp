@@ -96,6 +96,8 @@ class Faulty : public Transport {
   }
   void set_action(const std::string& action) override { inner_.set_action(action); }
   void abort(const std::string& reason) noexcept override { inner_.abort(reason); }
+  void refuse(const InputError& error) noexcept override { inner_.refuse(error); }
+  void leave(Clock::duration deadline, const std::string& what) override { inner_.leave(deadline, what); }
 
  private:
   Transport& inner_;

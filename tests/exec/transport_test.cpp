@@ -15,7 +15,6 @@
 
 #include "base/error.hpp"
 #include "exec/engine/selftest/contract.hpp"
-#include "exec/engine/transport/common_end.hpp"
 #include "exec/engine/transport/nccl_fit.hpp"
 #include "exec/engine/transport/transport.hpp"
 #include "tests/exec/ports.hpp"
@@ -47,7 +46,7 @@ class Contract : public testing::TestWithParam<std::string> {
     on(size, [&](Transport& transport) {
       contract_case(name).run(transport, device(transport));
       // Communicators of others may still be connecting through the store that rank 0 keeps.
-      leave(transport, kDeadline, "the end of the case");
+      transport.leave(kDeadline, "the end of the case");
     });
   }
   void on(int size, const std::function<void(Transport&)>& body, Clock::duration deadline = kDeadline) {
@@ -162,7 +161,7 @@ TEST_P(Contract, AnExchangeOfAnotherNumberOfRowsIsAnErrorThatNamesBoth) {
     const PendingPtr exchange = transport.all_to_all(at::zeros({first ? 3 : 1, 4}), sent, received, group);
     EXPECT_EQ(test::fault_of<InternalError>([&] { exchange->wait(kDeadline, "1F2"); }),
               first ? "" : "1F2: rank 0 sent Float[3, 4], expected Float[2, 4]");
-    leave(transport, kDeadline, "the end of the case");
+    transport.leave(kDeadline, "the end of the case");
   });
 }
 

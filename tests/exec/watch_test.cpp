@@ -15,7 +15,6 @@
 #include <utility>
 #include <vector>
 
-#include "exec/engine/transport/common_end.hpp"
 #include "exec/engine/transport/deadline_watch.hpp"
 #include "exec/engine/transport/json_line.hpp"
 #include "exec/engine/transport/rank_meeting.hpp"
@@ -263,7 +262,7 @@ TEST(Leaving, RanksLeaveInAnyOrderOnceAllHaveReportedIt) {
         for (int turn = 0; turn < 3; ++turn) ranks.barrier(20s, "a step");
         if (ranks.rank() == last) std::this_thread::sleep_for(50ms);
         ++reached;
-        leave(ranks, 20s, "the end of the run");
+        ranks.leave(20s, "the end of the run");
         EXPECT_EQ(reached.load(), 3);
         if (ranks.rank() == last) std::this_thread::sleep_for(50ms);
       });
@@ -276,7 +275,7 @@ TEST(Leaving, WrongInputOfOneRankEndsEveryWaitWithItsText) {
     SCOPED_TRACE(transport);
     run_world(transport, 2, 20s, [&](Transport& ranks) {
       if (ranks.rank() == 1) {
-        refuse(ranks, InputError("the file is empty"));
+        ranks.refuse(InputError("the file is empty"));
         std::this_thread::sleep_for(300ms);
         return;
       }

@@ -20,7 +20,13 @@ bool mutated(std::string_view name) {
 
 # Name of the fault; the part of the source that it is in, from a text to a text; what is replaced there, once, and by what.
 FAULTS = [
-    ("receives_are_not_awaited", "struct ArrivingOnDevice", "\n};", r"\bwork->wait\(", 'if (!mutated("{name}")) work->wait('),
+    (
+        "receives_are_not_awaited",
+        "struct ArrivingOnDevice",
+        "\n};",
+        r"\bOnStream::wait\(",
+        'if (mutated("{name}")) value = arrived; else OnStream::wait(',
+    ),
     (
         "received_memory_is_not_recorded",
         "struct ArrivingOnDevice",
@@ -28,7 +34,7 @@ FAULTS = [
         r"\bc10::cuda::CUDACachingAllocator::recordStream\(",
         'if (!mutated("{name}")) c10::cuda::CUDACachingAllocator::recordStream(',
     ),
-    # What arrives has nothing that is kept; an exchange of rows has what arrives.
+    # A message has nothing that is kept; an exchange of rows has what arrives.
     (
         "sums_are_not_awaited",
         "struct OnStream",

@@ -22,7 +22,6 @@
 #include "exec/engine/run/deadline.hpp"
 #include "exec/engine/run/run.hpp"
 #include "exec/engine/run/stop.hpp"
-#include "exec/engine/transport/common_end.hpp"
 #include "exec/launch/launch.hpp"
 
 namespace panpipe::exec {
@@ -64,7 +63,7 @@ int run_process(const RunRequest& request, const World& world) {
     } catch (const Stopped& stop) {
       if (world.rank == 0) std::fputs(fmt::format("panpipe: {}\n", stop.what()).c_str(), stderr);
     }
-    leave(*transport, deadline_of(request), "the end of the run");
+    transport->leave(deadline_of(request), "the end of the run");
     return 0;
   } catch (...) {
     end_rank(std::current_exception(), world.rank, transport.get());

@@ -9,7 +9,7 @@
 #include "costmodel/prediction/experiment.hpp"
 #include "exec/engine/run/stop.hpp"
 #include "exec/engine/stage/torch_error.hpp"
-#include "exec/engine/transport/common_end.hpp"
+#include "exec/engine/transport/transport.hpp"
 
 namespace panpipe::exec {
 namespace {
@@ -54,7 +54,7 @@ void report_others(const std::exception_ptr& error, const Failure& failure, Tran
   try {
     std::rethrow_exception(error);
   } catch (const InputError& fault) {
-    refuse(transport, fault);
+    transport.refuse(fault);
   } catch (...) {
     transport.abort(failure.text.substr(0, failure.text.find('\n')));
   }

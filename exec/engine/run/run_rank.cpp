@@ -8,7 +8,6 @@
 #include "exec/engine/run/run.hpp"
 #include "exec/engine/run/stop.hpp"
 #include "exec/engine/training/training_run.hpp"
-#include "exec/engine/transport/common_end.hpp"
 
 namespace panpipe::exec {
 namespace {
@@ -53,7 +52,7 @@ Timeline run_rank(const PreparedRun& run, Transport& transport) {
   } catch (const Stopped&) {
     throw;  // all ranks stop together
   } catch (const InputError& error) {
-    refuse(transport, error);
+    transport.refuse(error);
     throw;
   } catch (const std::exception& error) {
     const std::string why = error.what();

@@ -313,8 +313,10 @@ Steady::duration Watch::world_quiet() const {
   return state_->locked([this] { return Steady::now() - std::max(state_->world_progressed, state_->progressed); });
 }
 
-std::string Watch::others() const {
-  return state_->locked([this] { return state_->table; });
+std::string Watch::standstill(Steady::duration deadline) {
+  if (world_quiet() <= deadline) return "";
+  const std::string table = state_->locked([this] { return state_->table; });
+  return fmt::format("no rank made progress for {:.3g} s{}{}", in_seconds(deadline), table.empty() ? "" : "; ", table);
 }
 
 }  // namespace panpipe::exec

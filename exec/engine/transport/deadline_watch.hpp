@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "exec/engine/transport/loss_verdict.hpp"
+#include "exec/engine/transport/wait_limit.hpp"
 #include "exec/launch/sockets.hpp"
 
 namespace panpipe::exec {
@@ -34,19 +35,19 @@ struct WatchOptions {
   std::function<void(const std::string& reason, bool input)> lost;
 };
 
-class Watch {
+class Watch : public FailureDetector {
  public:
   // Rank 0 has a listener (rank_meeting.hpp), and the other ranks connect to it; `token` is shared by all ranks of a run.
   // Returns when all ranks are connected; throws MachineError with the missing ranks after the deadline.
   Watch(WatchOptions options, const Handle& listener, const std::string& token);
   Watch(WatchOptions options, const std::string& host, int port, const std::string& token);
-  ~Watch();  // sends a goodbye
+  ~Watch() override;  // sends a goodbye
 
-  void set_action(const std::string& action);
-  // Marks the time in which the rank waits for another, with the awaited event.
-  void begin_wait(const std::string& what);
-  void end_wait();
-  void progress();  // a message arrived, or the device is computing
+  void set_action(const std::string& action) override;
+  void begin_wait(const std::string& what) override;
+  void end_wait() override;
+  void progress() override;
+  std::string standstill(std::chrono::steady_clock::duration deadline) override;
   // The event that the rank's device waits for ("" for none), and the operations that it has reached; of operations that run in
   // order, at most one.
   void device(const std::string& waits_for, std::vector<Standing> operations);
@@ -60,10 +61,8 @@ class Watch {
   // connection.
   void farewell(std::chrono::steady_clock::duration timeout);
 
-  // How long no rank in the world has made progress, as far as this rank knows; others() lists the other ranks' actions for
-  // messages.
+  // How long no rank in the world has made progress, as far as this rank knows.
   std::chrono::steady_clock::duration world_quiet() const;
-  std::string others() const;
 
  private:
   void end(const std::string& why, bool input) noexcept;

@@ -8,18 +8,15 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 #include "base/error.hpp"
+#include "exec/engine/device.hpp"
 #include "exec/engine/transport/gloo_links.hpp"
-#include "exec/engine/transport/row_exchange.hpp"
 
 namespace panpipe::exec {
 namespace {
 
-using namespace std::chrono_literals;
-constexpr std::chrono::milliseconds kNever = 24h * 365;  // the watch decides, not Gloo
-
 // A collective on a CPU tensor of a type that Gloo sums, whose result goes to where it is wanted.
-struct Joined : WatchedPending {
-  using WatchedPending::WatchedPending;
+struct Joined : Pending {
+  std::shared_ptr<Mailbox> mailbox;
   std::shared_ptr<Mailbox::Flag> flag = std::make_shared<Mailbox::Flag>();
   std::shared_ptr<std::string> fault = std::make_shared<std::string>();
   at::Tensor wanted, used;
@@ -27,12 +24,12 @@ struct Joined : WatchedPending {
   bool finished = false;
   bool done() override { return mailbox->get(*flag); }
   void wait(Clock::duration deadline, const std::string& what) override {
-    completed = mailbox->wait(*flag, watch, deadline, what);
+    completed = mailbox->wait(*flag, deadline, what);
     if (!fault->empty()) {
       // A member is gone: the watch reports which. Only without such a report is this the reason.
       const Mailbox::Flag never;
       mailbox->broken(-1, *fault);
-      mailbox->wait(never, watch, deadline, what);
+      mailbox->wait(never, deadline, what);
     }
     if (finished) return;
     finished = true;
@@ -43,9 +40,6 @@ struct Joined : WatchedPending {
     }
   }
 };
-
-// A contiguous CPU tensor with the same values.
-at::Tensor on_cpu(const at::Tensor& value) { return value.detach().to(at::kCPU).contiguous(); }
 
 at::Tensor as_bytes(const at::Tensor& value) { return bytes_of(value, 0, static_cast<std::int64_t>(value.nbytes())); }
 
@@ -69,10 +63,11 @@ at::ScalarType summed_as(at::ScalarType dtype) {
 }
 
 // A collective on a tensor: on its own memory where that will do, else on a copy.
-std::shared_ptr<Joined> joined_on(const at::Tensor& value, bool in_place, std::shared_ptr<Mailbox> mailbox, Watch& watch) {
-  auto joined = std::make_shared<Joined>(std::move(mailbox), watch);
+std::shared_ptr<Joined> joined_on(const at::Tensor& value, bool in_place, std::shared_ptr<Mailbox> mailbox) {
+  auto joined = std::make_shared<Joined>();
+  joined->mailbox = std::move(mailbox);
   joined->wanted = value.detach();
-  joined->used = in_place && value.device().is_cpu() ? joined->wanted : on_cpu(value);
+  joined->used = in_place && value.device().is_cpu() ? joined->wanted : on_host(value);
   return joined;
 }
 
@@ -100,15 +95,15 @@ PendingPtr when_done(const c10::intrusive_ptr<c10d::Work>& work, const std::shar
 }  // namespace
 
 GlooGroup::GlooGroup(c10::intrusive_ptr<c10d::ProcessGroupGloo> connected, Group group, std::size_t own,
-                     std::shared_ptr<Mailbox> mailbox, Watch& watch)
-    : connected_(std::move(connected)), group_(std::move(group)), own_(own), mailbox_(std::move(mailbox)), watch_(watch) {}
+                     std::shared_ptr<Mailbox> mailbox)
+    : connected_(std::move(connected)), group_(std::move(group)), own_(own), mailbox_(std::move(mailbox)) {}
 GlooGroup::GlooGroup(GlooGroup&&) = default;
 GlooGroup::~GlooGroup() = default;
 
 PendingPtr GlooGroup::all_reduce(const at::Tensor& value) const {
   if (value.numel() == 0) return std::make_shared<Nothing>();
   const at::ScalarType type = summed_as(value.scalar_type());
-  const auto pending = joined_on(value, value.is_contiguous() && type == value.scalar_type(), mailbox_, watch_);
+  const auto pending = joined_on(value, value.is_contiguous() && type == value.scalar_type(), mailbox_);
   pending->used = pending->used.to(type);
   std::vector<at::Tensor> tensors{pending->used};
   return when_done(connected_->allreduce(tensors, patient<c10d::AllreduceOptions>()), pending);
@@ -116,7 +111,7 @@ PendingPtr GlooGroup::all_reduce(const at::Tensor& value) const {
 
 PendingPtr GlooGroup::broadcast(const at::Tensor& value, int root) const {
   if (value.numel() == 0) return std::make_shared<Nothing>();
-  const auto pending = joined_on(value, value.is_contiguous(), mailbox_, watch_);
+  const auto pending = joined_on(value, value.is_contiguous(), mailbox_);
   auto options = patient<c10d::BroadcastOptions>();
   options.rootRank = static_cast<std::int64_t>(member_of(group_, root));
   std::vector<at::Tensor> tensors{as_bytes(pending->used)};
@@ -125,7 +120,7 @@ PendingPtr GlooGroup::broadcast(const at::Tensor& value, int root) const {
 
 PendingPtr GlooGroup::all_gather(const at::Tensor& whole) const {
   if (whole.numel() == 0) return std::make_shared<Nothing>();
-  const auto pending = joined_on(whole, true, mailbox_, watch_);
+  const auto pending = joined_on(whole, true, mailbox_);
   at::Tensor bytes = as_bytes(pending->used);
   at::Tensor own = part_of(bytes, own_, group_.ranks.size()).clone();
   return when_done(connected_->_allgather_base(bytes, own, patient<c10d::AllgatherOptions>()), pending);
@@ -135,10 +130,11 @@ PendingPtr GlooGroup::all_gather(const at::Tensor& whole) const {
 // the order of the ranks: to the same bits as threads sum.
 PendingPtr GlooGroup::reduce_scatter(const at::Tensor& whole) const {
   if (whole.numel() == 0) return std::make_shared<Nothing>();
-  const auto pending = std::make_shared<Joined>(mailbox_, watch_);
+  const auto pending = std::make_shared<Joined>();
+  pending->mailbox = mailbox_;
   const std::size_t members = group_.ranks.size();
   pending->wanted = part_of(whole.detach(), own_, members);
-  const at::Tensor given = on_cpu(whole), parts = at::empty_like(given);
+  const at::Tensor given = on_host(whole), parts = at::empty_like(given);
   pending->used = part_of(parts, 0, members);
   pending->last = [given, parts, members, raw = pending.get()] {
     const at::NoGradGuard no_graph;

@@ -16,8 +16,7 @@ namespace panpipe::exec {
 class GlooGroup {
  public:
   // `own`: this rank's index in the group.
-  GlooGroup(c10::intrusive_ptr<c10d::ProcessGroupGloo> connected, Group group, std::size_t own, std::shared_ptr<Mailbox> mailbox,
-            Watch& watch);
+  GlooGroup(c10::intrusive_ptr<c10d::ProcessGroupGloo> connected, Group group, std::size_t own, std::shared_ptr<Mailbox> mailbox);
   GlooGroup(GlooGroup&&);
   ~GlooGroup();
 
@@ -32,7 +31,6 @@ class GlooGroup {
   Group group_;
   std::size_t own_;
   std::shared_ptr<Mailbox> mailbox_;
-  Watch& watch_;
 };
 
 }  // namespace panpipe::exec

@@ -22,8 +22,6 @@ namespace {
 using namespace std::chrono_literals;
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 
-// The watch ends waits, not Gloo.
-constexpr std::chrono::milliseconds kNever = 24h * 365;
 // Larger tensors travel in pieces: each that arrives is progress, also over a slow network.
 constexpr std::int64_t kPieceBytes = 16 * 1024 * 1024;
 constexpr int kHeadersAhead = 4;
@@ -76,9 +74,8 @@ struct GlooLinks::Link {
 struct GlooLinks::State {
   c10::intrusive_ptr<c10d::ProcessGroupGloo> group;
   Mailbox& mailbox;
-  Watch& watch;
+  FailureDetector& detector;
   std::map<int, std::unique_ptr<Link>> links;
-  bool leaving = false;
 
   struct Slot {
     at::Tensor buffer;
@@ -123,11 +120,11 @@ bool GlooLinks::State::take(Link& link, Slot& slot) {
     }
     for (const WorkPtr& piece : pieces) {
       if (!wait(link, piece)) return false;
-      watch.progress();
+      detector.progress();
     }
   }
-  watch.progress();
-  mailbox.put({link.peer, static_cast<Channel>(header.channel), header.tag}, std::move(value));
+  detector.progress();
+  mailbox.put({link.peer, static_cast<Channel>(header.channel), header.tag}, {std::move(value)});
   return true;
 }
 
@@ -171,8 +168,9 @@ void GlooLinks::State::release(Link& link) {
   }
 }
 
-GlooLinks::GlooLinks(c10::intrusive_ptr<c10d::ProcessGroupGloo> group, int rank, int size, Mailbox& mailbox, Watch& watch)
-    : state_(std::shared_ptr<State>(new State{std::move(group), mailbox, watch, {}, false})) {
+GlooLinks::GlooLinks(c10::intrusive_ptr<c10d::ProcessGroupGloo> group, int rank, int size, Mailbox& mailbox,
+                     FailureDetector& detector)
+    : state_(std::shared_ptr<State>(new State{std::move(group), mailbox, detector, {}})) {
   for (int peer = 0; peer < size; ++peer) {
     if (peer == rank) continue;
     auto link = std::make_unique<Link>();

@@ -8,6 +8,7 @@
 
 #include <c10/util/intrusive_ptr.h>
 
+#include <chrono>
 #include <memory>
 #include <string>
 
@@ -20,6 +21,9 @@ class ProcessGroupGloo;
 
 namespace panpipe::exec {
 
+// The time limit of Gloo's operations: the watch ends waits, not Gloo.
+inline constexpr std::chrono::milliseconds kNever = std::chrono::hours(24 * 365);
+
 // A process group over all or some of the ranks. `name` is unique in the store. `rank` and `size` count within the group.
 c10::intrusive_ptr<c10d::ProcessGroupGloo> make_gloo_group(const c10::intrusive_ptr<c10d::Store>& store, const std::string& name,
                                                            int rank, int size, const std::string& address,
@@ -30,7 +34,7 @@ at::Tensor bytes_of(const at::Tensor& value, std::int64_t offset, std::int64_t c
 
 class GlooLinks {
  public:
-  GlooLinks(c10::intrusive_ptr<c10d::ProcessGroupGloo> group, int rank, int size, Mailbox& mailbox, Watch& watch);
+  GlooLinks(c10::intrusive_ptr<c10d::ProcessGroupGloo> group, int rank, int size, Mailbox& mailbox, FailureDetector& detector);
   ~GlooLinks();  // waits briefly for messages still being sent
 
   // Posts the message; the flag is set when `value` may be reused. CPU tensors only.

@@ -4,9 +4,6 @@
 
 #include <algorithm>
 
-#include "base/error.hpp"
-#include "exec/engine/transport/wait_limit.hpp"
-
 namespace panpipe::exec {
 namespace {
 
@@ -14,12 +11,16 @@ using namespace std::chrono_literals;
 // The watch knows more about a broken connection than the connection; it gets this long to report it.
 constexpr Clock::duration kWatchFirst = 1s;
 
-InputError refusal(const std::string& text) { return InputError({Diagnostic{.message = text, .rendered = true}}); }
+struct Waiting {
+  FailureDetector& detector;
+  Waiting(FailureDetector& of_rank, const std::string& what) : detector(of_rank) { detector.begin_wait(what); }
+  ~Waiting() { detector.end_wait(); }
+};
 
 }  // namespace
 
-void Mailbox::put(const Key& key, at::Tensor value) {
-  change([&] { messages_[key].push_back({std::move(value), Clock::now()}); });
+void Mailbox::put(const Key& key, Message message) {
+  change([&] { messages_[key].push_back(std::move(message)); });
 }
 
 bool Mailbox::has(const Key& key) {
@@ -27,17 +28,17 @@ bool Mailbox::has(const Key& key) {
   return messages_.count(key) > 0;
 }
 
-Mailbox::Message Mailbox::take(const Key& key, Watch& watch, Clock::duration deadline, const std::string& what) {
+Mailbox::Message Mailbox::take(const Key& key, Clock::duration deadline, const std::string& what) {
   std::unique_lock hold(lock_);
   wait_for(
-      hold, [&] { return messages_.count(key) > 0; }, std::get<0>(key), watch, deadline, what);
+      hold, [&] { return messages_.count(key) > 0; }, std::get<0>(key), deadline, what);
   return pop(key);
 }
 
 std::optional<at::Tensor> Mailbox::take_unless(const Key& key, const std::atomic<bool>& closing) {
   std::unique_lock hold(lock_);
   while (messages_.count(key) == 0) {
-    if (closing || !reason_.empty()) return std::nullopt;
+    if (closing || over()) return std::nullopt;
     changed_.wait_for(hold, 100ms);
   }
   return pop(key).value;
@@ -60,70 +61,61 @@ bool Mailbox::get(const Flag& flag) {
   return flag.set;
 }
 
-Clock::time_point Mailbox::wait(const Flag& flag, Watch& watch, Clock::duration deadline, const std::string& what, int peer) {
+Clock::time_point Mailbox::wait(const Flag& flag, Clock::duration deadline, const std::string& what, int peer) {
   std::unique_lock hold(lock_);
   wait_for(
-      hold, [&] { return flag.set; }, peer, watch, deadline, what);
+      hold, [&] { return flag.set; }, peer, deadline, what);
   return flag.at;
 }
 
-void Mailbox::end(const std::string& reason, bool input) {
+void Mailbox::end(const std::string& reason) {
   change([&] {
-    if (!reason_.empty()) return;
-    reason_ = reason;
-    about_input_ = input;
+    if (!over()) reason_ = reason;
+  });
+}
+
+void Mailbox::end(const InputError& refusal) {
+  change([&] {
+    if (!over()) refusal_ = refusal;
   });
 }
 
 bool Mailbox::ended() {
   const std::lock_guard hold(lock_);
-  return !reason_.empty();
+  return over();
 }
 
 void Mailbox::broken(int rank, const std::string& message) {
   change([&] { broken_.emplace(rank, std::pair(Clock::now(), message)); });
 }
 
-namespace {
-
-struct Waiting {
-  Watch& watch;
-  Waiting(Watch& whose, const std::string& what) : watch(whose) { watch.begin_wait(what); }
-  ~Waiting() { watch.end_wait(); }
-};
-
-}  // namespace
-
 // Is there a reason to wait no longer? Under the lock.
-void Mailbox::throw_end(int from, Watch& watch, Clock::duration deadline, const std::string& what) const {
-  if (!reason_.empty() && about_input_) throw refusal(reason_);
+void Mailbox::throw_end(int from, Clock::duration deadline, const std::string& what) const {
+  if (refusal_) throw *refusal_;
   if (!reason_.empty()) throw PeerLost(fmt::format("{}: {}", what, reason_));
   if (const auto gone = broken_.find(from); gone != broken_.end() && Clock::now() - gone->second.first > kWatchFirst)
     throw PeerLost(fmt::format("{}: the connection to rank {} broke: {}", what, from, gone->second.second));
-  if (watch.world_quiet() > deadline) {
-    const std::string others = watch.others();
-    throw PeerLost(fmt::format("{}: nothing arrived and no rank made progress for {:.3g} s{}", what,
-                               std::chrono::duration<double>(deadline).count(), others.empty() ? "" : "; " + others));
-  }
+  if (const std::string fault = detector_->standstill(deadline); !fault.empty())
+    throw PeerLost(fmt::format("{}: nothing arrived and {}", what, fault));
 }
 
-void Mailbox::wait_for(std::unique_lock<std::mutex>& hold, const std::function<bool()>& ready, int from, Watch& watch,
-                       Clock::duration deadline, const std::string& what) {
+void Mailbox::wait_for(std::unique_lock<std::mutex>& hold, const std::function<bool()>& ready, int from, Clock::duration deadline,
+                       const std::string& what) {
   if (ready()) return;
-  const Waiting waiting(watch, what);
+  const Waiting waiting(*detector_, what);
   const auto slice = std::clamp<Clock::duration>(deadline / 10, 1ms, 100ms);
   while (!ready()) {
-    throw_end(from, watch, deadline, what);
+    throw_end(from, deadline, what);
     changed_.wait_for(hold, slice);
   }
 }
 
-void Mailbox::poll(const std::function<bool()>& ready, Watch& watch, Clock::duration deadline, const std::string& what) {
+void Mailbox::poll(const std::function<bool()>& ready, Clock::duration deadline, const std::string& what) {
   if (ready()) return;
-  const Waiting waiting(watch, what);
+  const Waiting waiting(*detector_, what);
   for (Pauses pauses; !ready(); pauses.next()) {
     const std::lock_guard hold(lock_);
-    throw_end(-1, watch, deadline, what);
+    throw_end(-1, deadline, what);
   }
 }
 

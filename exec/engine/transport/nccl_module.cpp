@@ -24,10 +24,8 @@
 
 #include "base/error.hpp"
 #include "exec/engine/transport/device_ledger.hpp"
-#include "exec/engine/transport/device_order.hpp"
 #include "exec/engine/transport/gloo.hpp"
 #include "exec/engine/transport/nccl_communicators.hpp"
-#include "exec/engine/transport/row_exchange.hpp"
 #include "exec/launch/visible_gpus.hpp"
 
 namespace panpipe::exec {
@@ -42,7 +40,7 @@ struct OnStream : Pending {
   WorkPtr work;
   at::Tensor kept;
   at::Tensor wanted;   // gets the values of `kept` afterwards, if it is another tensor
-  at::Tensor arrived;  // the value afterwards, of an exchange of rows
+  at::Tensor arrived;  // the value afterwards, of a message or an exchange of rows
   DeviceLedger* ledger = nullptr;
   DeviceLedger::OperationPtr noted;
   bool done() override { return work->isCompleted(); }
@@ -54,6 +52,14 @@ struct OnStream : Pending {
     const at::NoGradGuard no_graph;
     if (const at::Tensor to = std::exchange(wanted, {}); to.defined()) to.copy_(kept);
     value = std::move(arrived);
+  }
+};
+
+// A message into memory of this rank's GPU.
+struct ArrivingOnDevice : OnStream {
+  void wait(Clock::duration deadline, const std::string& what) override {
+    OnStream::wait(deadline, what);
+    c10::cuda::CUDACachingAllocator::recordStream(value.storage().data_ptr(), c10::cuda::getCurrentCUDAStream());
   }
 };
 
@@ -93,7 +99,7 @@ class NcclTransport : public GlooTransport {
     pending->kept = value.detach().contiguous();
     std::vector<std::int64_t> words{tag, static_cast<std::int64_t>(value.scalar_type())};
     words.insert(words.end(), value.sizes().begin(), value.sizes().end());
-    announce(at::tensor(words, at::kLong), to, sent_[to]++);
+    post(at::tensor(words, at::kLong), to, Channel::Announced, sent_[to]++);
     if (value.numel() == 0) return std::make_shared<Nothing>();
     std::vector<at::Tensor> tensors{as_bytes(pending->kept)};
     give(*pending,
@@ -103,7 +109,9 @@ class NcclTransport : public GlooTransport {
     return pending;
   }
 
-  PendingPtr receive(const TensorSpec& expected, int from, std::uint32_t tag) override;
+  PendingPtr receive(const TensorSpec& expected, int from, std::uint32_t tag) override {
+    return take(expected, {from, expected.device.is_cuda() ? Channel::Device : Channel::User, tag});
+  }
 
   PendingPtr all_reduce(at::Tensor value, const Group& group) override {
     if (!takes(value) || !nccl_sums(value.scalar_type())) return GlooTransport::all_reduce(std::move(value), group);
@@ -181,20 +189,9 @@ class NcclTransport : public GlooTransport {
     barrier(deadline, what);
   }
 
-  bool device_waits() override { return ledger_->device_waits(); }
-  DeviceLedger& ledger() { return *ledger_; }
-
-  // The operation that fills a tensor in the mailbox; called once per message.
-  std::shared_ptr<OnStream> work_of(const Mailbox::Key& key) {
-    const std::lock_guard hold(lock_);
-    auto& works = arriving_.at(key);
-    auto work = works.front();
-    works.pop_front();
-    if (works.empty()) arriving_.erase(key);
-    return work;
-  }
-
  private:
+  bool device_waits() override { return ledger_->device_waits(); }
+
   // Collectives of the others are Gloo's, which does nothing for an empty one.
   static bool takes(const at::Tensor& value) { return value.is_cuda() && value.numel() > 0; }
 
@@ -247,7 +244,7 @@ class NcclTransport : public GlooTransport {
     try {
       c10::cuda::set_device(device_);
       for (std::uint32_t turn = 0;; ++turn) {
-        const auto words = mailbox().take_unless({peer, Channel::Announced, turn}, closing_);
+        const auto words = mailbox_->take_unless({peer, Channel::Announced, turn}, closing_);
         if (!words) return;
         if (words->scalar_type() != at::kLong || words->numel() < 2)
           throw MachineError("an announcement came that is not one of this version of panpipe");
@@ -255,22 +252,18 @@ class NcclTransport : public GlooTransport {
         const at::IntArrayRef shape(word + 2, static_cast<std::size_t>(words->numel() - 2));
         const at::Tensor value =
             at::empty(shape, at::TensorOptions(static_cast<at::ScalarType>(word[1])).device(at::kCUDA, device_));
-        const Mailbox::Key key{peer, Channel::Device, static_cast<std::uint32_t>(word[0])};
-        std::shared_ptr<OnStream> work;
+        std::shared_ptr<ArrivingOnDevice> work;
         if (value.numel() > 0) {
           std::vector<at::Tensor> tensors{lent_bytes(value)};
-          work = std::make_shared<OnStream>();
+          work = std::make_shared<ArrivingOnDevice>();
+          work->arrived = value;
           give(*work, {fmt::format("{}>{}", peer, rank()), 2, "", fmt::format("a message from rank {}", peer)},
                [&] { return communicators_.of_pair(peer, rank())->recv(tensors, 0, 0); });
         }
-        {
-          const std::lock_guard hold(lock_);
-          arriving_[key].push_back(work);
-        }
-        mailbox().put(key, value);
+        mailbox_->put({peer, Channel::Device, static_cast<std::uint32_t>(word[0])}, {value, {}, work});
       }
     } catch (const std::exception& error) {
-      mailbox().broken(peer, error.what());
+      mailbox_->broken(peer, error.what());
     }
   }
 
@@ -279,40 +272,11 @@ class NcclTransport : public GlooTransport {
   NcclCommunicators communicators_;
   std::map<int, Group> made_;  // by id: in the order in which all ranks made them
   std::map<int, std::uint32_t> sent_;
-  std::map<Mailbox::Key, std::deque<std::shared_ptr<OnStream>>> arriving_;
   std::map<std::string, c10::cuda::CUDAStream> marks_;  // by channel
   std::unique_ptr<DeviceLedger> ledger_;
   std::atomic<bool> closing_{false};
   std::vector<std::thread> takers_;
 };
-
-struct ArrivingOnDevice : Pending {
-  NcclTransport* transport = nullptr;
-  TensorSpec expected;
-  Mailbox::Key key;
-  bool taken = false;
-  bool done() override { return taken || transport->mailbox().has(key); }
-  void wait(Clock::duration deadline, const std::string& what) override {
-    if (taken) return;
-    value = transport->mailbox().take(key, transport->watch(), deadline, what).value;
-    if (const auto work = transport->work_of(key)) {
-      work->wait(deadline, what);
-      landed = work->landed;
-      c10::cuda::CUDACachingAllocator::recordStream(value.storage().data_ptr(), c10::cuda::getCurrentCUDAStream());
-    }
-    check_arrived(expected, value, std::get<0>(key), what);
-    taken = true;
-  }
-};
-
-PendingPtr NcclTransport::receive(const TensorSpec& expected, int from, std::uint32_t tag) {
-  if (!expected.device.is_cuda()) return GlooTransport::receive(expected, from, tag);
-  auto pending = std::make_shared<ArrivingOnDevice>();
-  pending->transport = this;
-  pending->expected = expected;
-  pending->key = {from, Channel::Device, tag};
-  return pending;
-}
 
 }  // namespace
 }  // namespace panpipe::exec

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.hpp"
 #include "exec/engine/transport/device_mark.hpp"
 #include "exec/launch/world.hpp"
 
@@ -54,6 +55,12 @@ class Pending {
   DeviceMark landed;
 };
 using PendingPtr = std::shared_ptr<Pending>;
+
+// Done at once.
+struct Nothing : Pending {
+  bool done() override { return true; }
+  void wait(Clock::duration, const std::string&) override {}
+};
 
 // Ranks that communicate together. Every rank of the world makes the groups in the same order, before the first step.
 struct Group {
@@ -110,6 +117,11 @@ class Transport {
 
   // Ends the run on all ranks: every wait of every rank soon throws PeerLost with this reason.
   virtual void abort(const std::string& reason) noexcept = 0;
+  // Like abort(), for wrong input: every wait of every rank throws an InputError with the same text.
+  virtual void refuse(const InputError& error) noexcept = 0;
+  // The last call of a rank; returns when every rank has called it. A rank that ends before this call counts as lost, one that
+  // ends after it does not.
+  virtual void leave(Clock::duration deadline, const std::string& what) = 0;
 
  protected:
   std::string action_;

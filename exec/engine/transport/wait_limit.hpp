@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <string>
 
 namespace panpipe::exec {
 
@@ -14,6 +15,20 @@ inline std::int64_t in_milliseconds(std::chrono::steady_clock::duration duration
   return std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
 }
 inline double in_seconds(std::chrono::steady_clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+// What a rank that waits knows of the others, and they of it: the watch of processes, or of threads.
+class FailureDetector {
+ public:
+  virtual ~FailureDetector() = default;
+  virtual void set_action(const std::string& action) = 0;
+  // Marks the time in which the rank waits for another, with the awaited event.
+  virtual void begin_wait(const std::string& what) = 0;
+  virtual void end_wait() = 0;
+  virtual void progress() = 0;  // a message arrived, or the device is computing
+  // That no rank has made progress for the deadline, for the message of a wait that ends by it, with what the others do; else
+  // empty.
+  virtual std::string standstill(std::chrono::steady_clock::duration deadline) = 0;
+};
 
 // Processor time of all threads of this process.
 std::chrono::nanoseconds process_cpu_time();
