@@ -42,7 +42,7 @@ struct TwoRanks {
       EXPECT_TRUE(introduce(peer, 1, "t", std::chrono::steady_clock::now() + 20s));
     });
     WatchOptions options{0, 2, 20s, false, [this](const std::string& reason, bool) { lost.set_value(reason); }};
-    watch = std::make_unique<Watch>(options, listener, "t");
+    watch = watch_as_first_rank(options, listener, "t");
     other.join();
     watch->begin_wait("the end");
   }
@@ -198,7 +198,7 @@ TEST(ForeignConnections, WhoCannotShowTheTokenIsNotRankZero) {
     }
   });
   EXPECT_EQ(test::fault_of<MachineError>([&] {
-              const Watch watch(WatchOptions{1, 2, 1s, false, {}}, "127.0.0.1", port, "t");
+              watch_as_other_rank(WatchOptions{1, 2, 1s, false, {}}, "127.0.0.1", port, "t");
             }),
             "rank 1 reached 127.0.0.1 port " + std::to_string(port) +
                 ", but what answers there did not show within 1 s that it is rank 0 of this run");

@@ -37,38 +37,26 @@ struct WatchOptions {
 
 class Watch : public FailureDetector {
  public:
-  // Rank 0 has a listener (rank_meeting.hpp), and the other ranks connect to it; `token` is shared by all ranks of a run.
-  // Returns when all ranks are connected; throws MachineError with the missing ranks after the deadline.
-  Watch(WatchOptions options, const Handle& listener, const std::string& token);
-  Watch(WatchOptions options, const std::string& host, int port, const std::string& token);
-  ~Watch() override;  // sends a goodbye
-
-  void set_action(const std::string& action) override;
-  void begin_wait(const std::string& what) override;
-  void end_wait() override;
-  void progress() override;
-  std::string standstill(std::chrono::steady_clock::duration deadline) override;
   // The event that the rank's device waits for ("" for none), and the operations that it has reached; of operations that run in
   // order, at most one.
-  void device(const std::string& waits_for, std::vector<Standing> operations);
-  void abort(const std::string& reason) noexcept { end(reason, false); }
-  void refuse(const std::string& text) noexcept { end(text, true); }  // abort() for wrong input, with the text for the user
+  virtual void device(const std::string& waits_for, std::vector<Standing> operations) = 0;
+  virtual void abort(const std::string& reason) noexcept = 0;
+  virtual void refuse(const std::string& text) noexcept = 0;  // abort() for wrong input, with the text for the user
 
   // This rank no longer needs the others. `all_through` is called on the watch's thread once this is true of every rank; from
   // then on no rank can be lost.
-  void leave(std::function<void()> all_through);
+  virtual void leave(std::function<void()> all_through) = 0;
   // Call it after that: sends a goodbye. Rank 0 waits until all ranks have, so that no rank learns of the end from a closed
   // connection.
-  void farewell(std::chrono::steady_clock::duration timeout);
+  virtual void farewell(std::chrono::steady_clock::duration timeout) = 0;
 
   // How long no rank in the world has made progress, as far as this rank knows.
-  std::chrono::steady_clock::duration world_quiet() const;
-
- private:
-  void end(const std::string& why, bool input) noexcept;
-
-  struct State;
-  std::unique_ptr<State> state_;
+  virtual std::chrono::steady_clock::duration world_quiet() const = 0;
 };
+
+// Rank 0 has a listener (rank_meeting.hpp), and the other ranks connect to it; `token` is shared by all ranks of a run. Return
+// when all ranks are connected; throw MachineError with the missing ranks after the deadline. Destroying a watch sends a goodbye.
+std::unique_ptr<Watch> watch_as_first_rank(WatchOptions options, const Handle& listener, const std::string& token);
+std::unique_ptr<Watch> watch_as_other_rank(WatchOptions options, const std::string& host, int port, const std::string& token);
 
 }  // namespace panpipe::exec

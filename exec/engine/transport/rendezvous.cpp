@@ -105,9 +105,7 @@ class Handshake {
   std::string lead(Admission& admission) {
     admission.hosts = {host_identity()};
     claim();
-    store_.set(
-        "master",
-        bytes_of(json{{"size", world_.size}, {"version", options_.version}, {"host", host_name()}, {"token", token_}}.dump()));
+    put("master", {{"size", world_.size}, {"version", options_.version}, {"host", host_name()}, {"token", token_}});
     std::string other;
     const auto end = Clock::now() + options_.deadline;
     for (int rank = 1; rank < world_.size; ++rank) {
@@ -117,21 +115,20 @@ class Handshake {
         if (Clock::now() > end) throw MachineError(refuse(missing()));
         std::this_thread::sleep_for(std::chrono::milliseconds(5));
       }
-      const json hello = json::parse(text_of(store_.get(key)));
+      const json hello = get(key);
       admission.hosts.push_back(hello.at("host"));
       const std::string address = hello.at("address");
       if (address.rfind("127.", 0) != 0 && address != "::1") other = address;
     }
     throw_refusal();
-    store_.set("admission",
-               bytes_of(json{{"port", admission.watch_port}, {"token", admission.token}, {"hosts", admission.hosts}}.dump()));
+    put("admission", {{"port", admission.watch_port}, {"token", admission.token}, {"hosts", admission.hosts}});
     return other;
   }
 
   Admission follow(const std::string& address) {
     json master;
     try {
-      master = json::parse(text_of(store_.get("master")));
+      master = get("master");
     } catch (const std::exception&) {
       throw MachineError(fmt::format("rank {}: rank 0 did not come to {} port {} within {:.3g} s", world_.rank,
                                      world_.master_address, world_.master_port, in_seconds(options_.deadline)));
@@ -151,7 +148,7 @@ class Handshake {
                              kTokenVariable, world_.rank, host_name(), token_ == "none" ? "none" : "another",
                              master.at("host").get<std::string>(), master.at("token") == "none" ? "none" : "its own")));
     claim();
-    store_.set("hello/" + std::to_string(world_.rank), bytes_of(json{{"address", address}, {"host", host_identity()}}.dump()));
+    put("hello/" + std::to_string(world_.rank), {{"address", address}, {"host", host_identity()}});
     // Rank 0 waits for the others from its own start; this rank may be the first.
     const auto end = Clock::now() + options_.deadline + options_.deadline / 10;
     while (!store_.check({"admission"})) {
@@ -161,11 +158,14 @@ class Handshake {
             fmt::format("rank {}: rank 0 gave no answer within {:.3g} s", world_.rank, in_seconds(options_.deadline)));
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
-    const json admission = json::parse(text_of(store_.get("admission")));
+    const json admission = get("admission");
     return {admission.at("port"), admission.at("token"), admission.at("hosts")};
   }
 
  private:
+  void put(const std::string& key, const json& document) { store_.set(key, bytes_of(document.dump())); }
+  json get(const std::string& key) { return json::parse(text_of(store_.get(key))); }
+
   void claim() {
     const std::int64_t holders = store_.add("claim/" + std::to_string(world_.rank), 1);
     if (holders > 1)
@@ -230,8 +230,8 @@ Rendezvous hold_rendezvous(const ProcessOptions& options, std::function<void(con
   if (options.world.rank != 0) {
     const Admission admission = handshake.follow(result.address);
     find_place(result, admission.hosts, static_cast<std::size_t>(options.world.rank));
-    result.watch = std::make_unique<Watch>(std::move(watch), options.world.master_address, admission.watch_port,
-                                           secret.empty() ? admission.token : secret);
+    result.watch = watch_as_other_rank(std::move(watch), options.world.master_address, admission.watch_port,
+                                       secret.empty() ? admission.token : secret);
     return result;
   }
   Admission admission;
@@ -244,7 +244,7 @@ Rendezvous hold_rendezvous(const ProcessOptions& options, std::function<void(con
   const std::string other = handshake.lead(admission);
   find_place(result, admission.hosts, 0);
   if (!other.empty()) result.address = address_towards(other, options.world.master_port);
-  result.watch = std::make_unique<Watch>(std::move(watch), listener, secret.empty() ? admission.token : secret);
+  result.watch = watch_as_first_rank(std::move(watch), listener, secret.empty() ? admission.token : secret);
   return result;
 }
 
