@@ -1,6 +1,7 @@
 #include "schedule/search/placed_search.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 
 #include "base/error.hpp"
@@ -17,11 +18,16 @@ constexpr double kNotMade = std::numeric_limits<double>::infinity();
 constexpr double kPlannedPasses = 2e7, kTimedPasses = 6e7;
 constexpr std::size_t kImproved = 6;  // of the best list schedules
 
-// How one microbatch is laid out, in multiples of a forward: waits in front of each chunk's forwards and input gradients, and how
-// long weight gradients are put off. The next microbatch is wanted `period` times a rank's work later.
+// How one microbatch is laid out, in multiples of a forward: waits in front of each chunk's forwards, then of each chunk's input
+// gradients, and how long weight gradients are put off. The next microbatch is wanted `period` times a rank's work later.
 struct Layout {
-  std::vector<double> forward_waits, gradient_waits;
-  double weight_wait = 0, period = 1, fit = 1;
+  explicit Layout(int chunks) : values(size(2 * chunks + 3), 0) { values[values.size() - 2] = values[values.size() - 1] = 1; }
+  double wait(Kind kind, int chunk) const { return values[size(chunk) + (kind == Kind::F ? 0 : (values.size() - 3) / 2)]; }
+  double weight_wait() const { return values[values.size() - 3]; }
+  double period() const { return values[values.size() - 2]; }
+  double fit() const { return values[values.size() - 1]; }
+
+  std::vector<double> values;
 };
 
 // Runs every rank's next pass in turn, by time. The oldest microbatch always finds room: a forward of chunk c leaves one slot to
@@ -68,18 +74,18 @@ class ListRun {
   void lay_out() {
     double at = 0;
     for (int s = 0; s < p_.stages(); ++s) {
-      at += layout_.forward_waits[size(s / p_.ranks)] * p_.F / p_.ranks;
+      at += layout_.wait(Kind::F, s / p_.ranks) * p_.F / p_.ranks;
       ranks_[size(p_.rank_of(s))].wanted[slot(Kind::F, s / p_.ranks)] = at;
       at += p_.length(Kind::F, s) + p_.hop(s);
     }
     for (int s = p_.stages(); s-- > 0;) {
-      at += layout_.gradient_waits[size(s / p_.ranks)] * p_.F / p_.ranks;
+      at += layout_.wait(Kind::I, s / p_.ranks) * p_.F / p_.ranks;
       auto& wanted = ranks_[size(p_.rank_of(s))].wanted;
       wanted[slot(Kind::I, s / p_.ranks)] = at;
       at += p_.length(Kind::I, s) + (s > 0 ? p_.hop(s - 1) : 0);
-      wanted[slot(Kind::W, s / p_.ranks)] = at + layout_.weight_wait * p_.F;
+      wanted[slot(Kind::W, s / p_.ranks)] = at + layout_.weight_wait() * p_.F;
     }
-    period_ = layout_.period * p_.mean_work() / p_.microbatches;
+    period_ = layout_.period() * p_.mean_work() / p_.microbatches;
   }
 
   bool has_room(const RankState& rank, int chunk) const { return rank.held < p_.memory - (p_.chunks - 1 - chunk); }
@@ -106,7 +112,7 @@ class ListRun {
       if (rank.next[slot(Kind::W, chunk)] < rank.next[slot(Kind::I, chunk)])
         consider(rank, {Kind::W, static_cast<std::uint8_t>(chunk), rank.next[slot(Kind::W, chunk)]}, weight, weight_wanted);
     const double gap = next_arrival - rank.now;
-    const bool fills = wanted == kNotMade && gap >= layout_.fit * p_.length(Kind::W, p_.stage_on(r, weight.chunk));
+    const bool fills = wanted == kNotMade && gap >= layout_.fit() * p_.length(Kind::W, p_.stage_on(r, weight.chunk));
     if (weight_wanted < wanted && (fills || wanted < kNotMade)) {
       best = weight;
       wanted = weight_wanted;
@@ -163,7 +169,7 @@ class LayoutSearch {
   };
 
   std::vector<Tried> run(const Score& bound) {
-    try_layout(plain());
+    try_layout(Layout(p_.chunks));
     const int turns = static_cast<int>(std::clamp(p_.effort * kPlannedPasses / p_.passes(), 20.0, 20000.0));
     for (int turn = 1; turn < turns && bound.better_than(best_.front().score); ++turn)
       try_layout(turn % 3 == 0 ? any() : changed(best_[size(random_.below(static_cast<int>(best_.size())))].layout));
@@ -171,42 +177,25 @@ class LayoutSearch {
   }
 
  private:
-  static constexpr double kWaits[] = {0, 0, 0.5, 1, 2, 3, 4, 6, 8};  // of a way through all ranks, in forwards
-  static constexpr double kPeriods[] = {0.25, 0.5, 0.75, 0.9, 1, 1, 1, 1.1, 1.25, 1.5};
-  static constexpr double kFits[] = {0, 0.25, 0.5, 0.75, 1, 1, 2};
-  template <std::size_t n>
-  double any_of(const double (&values)[n]) {
-    return values[random_.below(static_cast<int>(n))];
+  // What each value of a layout may be.
+  double any_of(std::size_t value) {
+    static constexpr double kWaits[] = {0, 0, 0.5, 1, 2, 3, 4, 6, 8};  // of a way through all ranks, in forwards
+    static constexpr double kPeriods[] = {0.25, 0.5, 0.75, 0.9, 1, 1, 1, 1.1, 1.25, 1.5};
+    static constexpr double kFits[] = {0, 0.25, 0.5, 0.75, 1, 1, 2};
+    const auto one_of = [&](const auto& values) { return values[random_.below(static_cast<int>(std::size(values)))]; };
+    const std::size_t waits = size(2 * p_.chunks + 1);
+    return value < waits ? one_of(kWaits) : value == waits ? one_of(kPeriods) : one_of(kFits);
   }
 
-  Layout plain() const {
-    Layout layout;
-    layout.forward_waits.assign(size(p_.chunks), 0);
-    layout.gradient_waits.assign(size(p_.chunks), 0);
-    return layout;
-  }
   Layout any() {
-    Layout layout = plain();
-    for (double& wait : layout.forward_waits) wait = any_of(kWaits);
-    for (double& wait : layout.gradient_waits) wait = any_of(kWaits);
-    layout.weight_wait = any_of(kWaits);
-    layout.period = any_of(kPeriods);
-    layout.fit = any_of(kFits);
+    Layout layout(p_.chunks);
+    for (std::size_t i = 0; i < layout.values.size(); ++i) layout.values[i] = any_of(i);
     return layout;
   }
   Layout changed(Layout layout) {
     for (int changes = 1 + random_.below(2); changes > 0; --changes) {
-      const int which = random_.below(2 * p_.chunks + 3);
-      if (which < p_.chunks)
-        layout.forward_waits[size(which)] = any_of(kWaits);
-      else if (which < 2 * p_.chunks)
-        layout.gradient_waits[size(which - p_.chunks)] = any_of(kWaits);
-      else if (which == 2 * p_.chunks)
-        layout.weight_wait = any_of(kWaits);
-      else if (which == 2 * p_.chunks + 1)
-        layout.period = any_of(kPeriods);
-      else
-        layout.fit = any_of(kFits);
+      const std::size_t which = size(random_.below(static_cast<int>(layout.values.size())));
+      layout.values[which] = any_of(which);
     }
     return layout;
   }
@@ -245,7 +234,8 @@ Found find_placed_order(const OrderProblem& problem, const std::vector<Rows>& st
   }
   for (const Rows& rows : starts) {
     Score score;
-    if (!rows.empty() && fits_memory(problem, rows) && timer.run(rows, score)) tried.push_back({{}, rows, score});
+    if (!rows.empty() && fits_memory(problem, rows) && timer.run(rows, score))
+      tried.push_back({Layout(problem.chunks), rows, score});
   }
   std::stable_sort(tried.begin(), tried.end(), [](const auto& a, const auto& b) { return a.score.better_than(b.score); });
   PANPIPE_CHECK(!tried.empty(), "the search found no order");
