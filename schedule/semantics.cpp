@@ -15,7 +15,8 @@ bool is_transfer(ActionKind kind) { return kind >= ActionKind::SendF && kind <= 
 
 constexpr double kNotYet = -1;
 
-// Events: the send of each message is posted, numbered as its product; then, so many numbers on, its receive.
+// Events: a product is made, or the send of a message is posted, numbered as its product; then, so many numbers on, the receive
+// of a message is posted.
 class TransferRun {
  public:
   TransferRun(const Schedule& schedule, const PassCosts& costs, TransferSemantics semantics)
@@ -24,12 +25,12 @@ class TransferRun {
         semantics_(semantics),
         products_(schedule),
         parking_(schedule, products_, costs),
-        posted_(2 * products_.count(), kNotYet),
+        times_(2 * products_.count(), kNotYet),
         ranks_(schedule.order.size()) {}
 
   TransferOutcome run() {
-    const Reached reached = RowsRun(schedule_, posted_.size()).run([&](std::int32_t rank, std::size_t at, RowsRun& run) {
-      return is_transfer(schedule_.order[rank][at].kind) ? transfer(rank, at, run) : run_cell(rank, at);
+    const Reached reached = RowsRun(schedule_, times_.size()).run([&](std::int32_t rank, std::size_t at, RowsRun& run) {
+      return is_transfer(schedule_.order[rank][at].kind) ? transfer(rank, at, run) : run_cell(rank, at, run);
     });
     TransferOutcome outcome;
     outcome.finishes = reached.finishes(schedule_);
@@ -64,16 +65,32 @@ class TransferRun {
     return end;
   }
 
-  std::size_t run_cell(std::int32_t number, std::size_t at) {
+  // Waits for what comes in no message: the ranks' parts of a cut vocabulary.
+  std::size_t run_cell(std::int32_t number, std::size_t at, RowsRun& run) {
     Rank& rank = ranks_[number];
     const auto& row = schedule_.order[number];
     const std::size_t end = at + row[at].cell_size();
+    double start = rank.now;
+    std::size_t missing = times_.size();
+    for (std::size_t i = at; i < end; ++i)
+      products_.for_inputs(row[i], true, schedule_.stage_to_rank, [&](const Products::Product& input) {
+        const std::size_t event = products_.number(input);
+        if (!run.is_made(event)) missing = std::min(missing, event);
+        if (schedule_.stage_to_rank[input.stage] != number) start = std::max(start, times_[event] + costs_.comm);
+      });
+    if (missing < times_.size()) return run.wait(number, at, at, missing);
+    rank.now = start;
     if (is_copy(row[at].kind)) parking_.run(row[at], static_cast<std::size_t>(number), rank.now);
     for (std::size_t i = at; i < end; ++i) rank.now = std::max(rank.now, parking_.back(row[i]));
-    for (; at < end; ++at) {
-      if (row[at].is_compute() || row[at].is_vocabulary()) rank.now += cost_of(row[at], costs_);
-      parking_.ran(row[at]);
+    for (std::size_t i = at; i < end; ++i) {
+      if (row[i].is_compute() || row[i].is_vocabulary()) rank.now += cost_of(row[i], costs_);
+      parking_.ran(row[i]);
     }
+    for (std::size_t i = at; i < end; ++i)
+      if (const std::size_t product = products_.output(row[i]); product < products_.count()) {
+        times_[product] = rank.now;
+        run.make(product);
+      }
     return end;
   }
 
@@ -83,7 +100,7 @@ class TransferRun {
     const auto& row = schedule_.order[number];
     const std::size_t end = batch_end(row, at);
     for (std::size_t i = at; i < end; ++i)
-      if (double& posted = posted_[event_of(row[i])]; posted == kNotYet) {
+      if (double& posted = times_[event_of(row[i])]; posted == kNotYet) {
         posted = rank.now;
         run.make(event_of(row[i]));
       }
@@ -94,7 +111,7 @@ class TransferRun {
       if (buffered && is_send(row[i].kind)) continue;  // over at once
       if (!run.is_made(other)) return run.wait(number, at, i, other);
       // A buffered message is on its way when it is sent.
-      over = std::max(over, buffered ? posted_[other] + costs_.comm : std::max(rank.now, posted_[other]) + costs_.comm);
+      over = std::max(over, buffered ? times_[other] + costs_.comm : std::max(rank.now, times_[other]) + costs_.comm);
     }
     rank.held += over - rank.now;
     rank.now = over;
@@ -106,7 +123,7 @@ class TransferRun {
   TransferSemantics semantics_;
   Products products_;
   Parking parking_;
-  std::vector<double> posted_;  // by event
+  std::vector<double> times_;  // by event
   std::vector<Rank> ranks_;
 };
 

@@ -12,6 +12,7 @@
 
 #include "base/error.hpp"
 #include "schedule/communication.hpp"
+#include "schedule/semantics.hpp"
 #include "tests/fault.hpp"
 #include "tests/schedule/drawn_rows.hpp"
 
@@ -143,6 +144,13 @@ TEST(VocabularyOrders, ExchangesWaitForNoMessage) {
   const Schedule schedule = cut("1f1b", 2, 4);
   EXPECT_EQ(evaluate(schedule, costs).makespan, 20);
   EXPECT_EQ(evaluate(add_sends_and_receives(schedule, Receives::Early), costs).makespan, 20);
+}
+
+// Without delays, receives right before their passes hold no rank: the parts of other ranks still do.
+TEST(VocabularyOrders, TransfersWaitForExchanges) {
+  const Schedule schedule = cut("1f1b-v", 4, 4), late = add_sends_and_receives(schedule, Receives::Late);
+  EXPECT_EQ(evaluate(schedule, {}).makespan, 44.5);
+  EXPECT_EQ(run_transfers(late, {}, TransferSemantics::Buffered).makespan, 44.5);
 }
 
 TEST(VocabularyOrders, FaultsNameThePass) {
