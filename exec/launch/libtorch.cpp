@@ -72,38 +72,28 @@ std::vector<fs::path> packages_in(const fs::path& environment) {
   return found;
 }
 
-// The search in progress: the first place that fits is kept, what was looked at before is noted.
-class Search {
- public:
-  explicit Search(std::string version) { found_.built_with = std::move(version); }
-
-  bool done() const { return !found_.folder.empty(); }
-  void look(const std::string& place, const std::vector<fs::path>& packages) {
-    if (done()) return;
-    if (packages.empty()) found_.looked.push_back(place + ": no torch in it");
-    for (const fs::path& torch : packages) {
-      if (done()) return;
-      const std::string version = version_of(torch);
-      if (!is_file(torch / "lib/libtorch_cpu.so")) {
-        found_.looked.push_back(place + ": no lib/libtorch_cpu.so in it");
-      } else if (!found_.built_with.empty() && minor_version(version) != minor_version(found_.built_with)) {
-        found_.looked.push_back(fmt::format("{}: torch {}", place, version.empty() ? "of unknown version" : version));
-      } else {
-        found_.folder = fs::absolute(torch).lexically_normal().string();
-        found_.version = version;
-        found_.why = place;
-      }
+// Looks at a place: the first one that fits is kept, what was looked at before is noted.
+void look(FoundLibTorch& found, const std::string& place, const std::vector<fs::path>& packages) {
+  if (!found.folder.empty()) return;
+  if (packages.empty()) found.looked.push_back(place + ": no torch in it");
+  for (const fs::path& torch : packages) {
+    const std::string version = version_of(torch);
+    if (!is_file(torch / "lib/libtorch_cpu.so")) {
+      found.looked.push_back(place + ": no lib/libtorch_cpu.so in it");
+    } else if (!found.built_with.empty() && minor_version(version) != minor_version(found.built_with)) {
+      found.looked.push_back(fmt::format("{}: torch {}", place, version.empty() ? "of unknown version" : version));
+    } else {
+      found.folder = fs::absolute(torch).lexically_normal().string();
+      found.version = version;
+      found.why = place;
+      return;
     }
   }
-  FoundLibTorch found() && { return std::move(found_); }
-
- private:
-  FoundLibTorch found_;
-};
+}
 
 // Runs python3 of $PATH to find its torch, because a shim is no link to it. torch is not imported, and not taken from the current
 // folder.
-void ask_python(Search& search, const Environment& environment) {
+void ask_python(FoundLibTorch& found, const Environment& environment) {
   const char* path = environment("PATH");
   std::istringstream folders(path ? path : "");
   for (std::string folder; std::getline(folders, folder, ':');) {
@@ -123,10 +113,10 @@ void ask_python(Search& search, const Environment& environment) {
       while (std::fgets(part, sizeof(part), pipe.get())) answer += part;
     }
     answer.erase(std::min(answer.find('\n'), answer.size()));
-    search.look(python.string() + " of PATH", answer.empty() ? std::vector<fs::path>() : std::vector<fs::path>{answer});
+    look(found, python.string() + " of PATH", answer.empty() ? std::vector<fs::path>() : std::vector<fs::path>{answer});
     return;
   }
-  search.look("python3 of PATH (there is none)", {});
+  look(found, "python3 of PATH (there is none)", {});
 }
 
 }  // namespace
@@ -137,27 +127,28 @@ FoundLibTorch find_libtorch(const Environment& environment, const LibTorchPlaces
     return value && *value ? std::optional<std::string>(value) : std::nullopt;
   };
   const BuiltWith built = built_with(places.executor);
-  Search search(built.version);
+  FoundLibTorch found;
+  found.built_with = built.version;
   if (const auto folder = set("PANPIPE_LIBTORCH")) {
-    search.look("PANPIPE_LIBTORCH=" + *folder, {*folder});
-    return std::move(search).found();
+    look(found, "PANPIPE_LIBTORCH=" + *folder, {*folder});
+    return found;
   }
   for (const char* name : {"VIRTUAL_ENV", "CONDA_PREFIX"})
-    if (const auto active = set(name)) search.look(fmt::format("{}={}", name, *active), packages_in(*active));
-  if (!built.folder.empty()) search.look(built.folder + ", that this build was made with", {built.folder});
+    if (const auto active = set(name)) look(found, fmt::format("{}={}", name, *active), packages_in(*active));
+  if (!built.folder.empty()) look(found, built.folder + ", that this build was made with", {built.folder});
   if (!places.prefix.empty()) {
     // A wheel lies in the site-packages of its environment, or next to its lib/.
     std::vector<fs::path> own = packages_in(places.prefix);
     for (fs::path folder = places.prefix; folder.has_relative_path(); folder = folder.parent_path())
       if (folder.filename() == "site-packages" && is_file(folder / "torch/lib/libtorch_cpu.so")) own.push_back(folder / "torch");
-    if (!own.empty()) search.look("the environment of this program, " + places.prefix.string(), own);
+    if (!own.empty()) look(found, "the environment of this program, " + places.prefix.string(), own);
   }
   std::vector<fs::path> kept;
   if (!places.prefix.empty()) kept.push_back(places.prefix / "share/panpipe/venv");
   if (const auto home = set("HOME")) kept.push_back(fs::path(*home) / ".local/share/panpipe/venv");
-  for (const fs::path& folder : kept) search.look(folder.string(), packages_in(folder));
-  if (!search.done()) ask_python(search, environment);
-  return std::move(search).found();
+  for (const fs::path& folder : kept) look(found, folder.string(), packages_in(folder));
+  if (found.folder.empty()) ask_python(found, environment);
+  return found;
 }
 
 FoundLibTorch find_libtorch() {
