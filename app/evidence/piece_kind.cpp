@@ -7,10 +7,13 @@
 #include <filesystem>
 #include <optional>
 #include <system_error>
+#include <vector>
 
 #include "base/error.hpp"
 #include "base/files/input_registry.hpp"
 #include "base/index.hpp"
+#include "base/text/characters.hpp"
+#include "base/text/trimmed.hpp"
 #include "jobs/kineto/kineto_trace.hpp"
 #include "jobs/log/read_log.hpp"
 
@@ -73,16 +76,8 @@ PieceKind kind_of_ours(const std::string& file, std::string_view text) {
 }
 
 bool has_column(std::string_view heading, std::string_view column) {
-  for (std::size_t at = 0; at <= heading.size();) {
-    const std::size_t end = std::min(heading.find(',', at), heading.size());
-    std::string_view field = heading.substr(at, end - at);
-    while (!field.empty() && (field.back() == ' ' || field.back() == '\r')) field.remove_suffix(1);
-    field.remove_prefix(std::min(field.find_first_not_of(" \""), field.size()));
-    if (field.ends_with('"')) field.remove_suffix(1);
-    if (field == column) return true;
-    at = end + 1;
-  }
-  return false;
+  const std::vector<std::string> fields = split_text(heading, ',');
+  return std::any_of(fields.begin(), fields.end(), [&](const std::string& field) { return trimmed(field, " \r\"") == column; });
 }
 
 bool is_table(const std::string& file, std::string_view heading) {

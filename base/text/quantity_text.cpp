@@ -17,10 +17,13 @@
 #include "base/text/characters.hpp"
 #include "base/text/did_you_mean.hpp"
 #include "base/text/run_quantity_text.hpp"
+#include "base/text/trimmed.hpp"
 
 namespace panpipe {
 
 namespace {
+
+constexpr std::string_view kBlanks = " \t";
 
 struct Unit {
   std::string_view name;
@@ -38,11 +41,16 @@ constexpr Limits kMoneyLimits{1e-9, 1e18, "an amount of money is between 1e-9 an
 constexpr Limits kCountLimits{1, 1e18, "a count is between 1 and 1e18"};
 constexpr Limits kNumberLimits{1e-38, 1e38, "a number is between 1e-38 and 1e38"};  // fp32's: learning rates, loss scales
 
-// Empty when it is inside.
-std::string outside(long double value, const Limits& limits, std::string_view text) {
+Parsed<long double> inside(long double value, const Limits& limits, std::string_view text) {
   const double size = std::abs(static_cast<double>(value));
-  if (limits.words.empty() || value == 0 || (size >= limits.least && size <= limits.most)) return "";
-  return fmt::format("'{}' is out of range; {}", text, limits.words);
+  if (limits.words.empty() || value == 0 || (size >= limits.least && size <= limits.most)) return {value, ""};
+  return {{}, fmt::format("'{}' is out of range; {}", text, limits.words)};
+}
+
+template <class T>
+Parsed<T> parsed_as(const Parsed<long double>& parsed) {
+  if (!parsed.value) return {{}, parsed.problem};
+  return {T(static_cast<double>(*parsed.value)), ""};
 }
 
 // A kind of quantity: its name, its units, and the right spelling of a bare number.
@@ -92,12 +100,6 @@ std::string either(const std::vector<std::string>& items) {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
-  return text;
-}
-
 // Length of the decimal number at the start: sign, digits, point and digits, exponent. 0 if there is none.
 std::size_t number_length(std::string_view text) {
   const auto is = [&](std::size_t i, std::string_view any) { return i < text.size() && any.find(text[i]) != any.npos; };
@@ -145,7 +147,7 @@ NumberAndRest split_number(std::string_view text, std::string_view expected) {
     return result;
   }
   result.number = text.substr(0, length);
-  result.rest = trimmed(text.substr(length));
+  result.rest = trimmed(text.substr(length), kBlanks);
   const std::string number = without_leading_zeros(result.number);
   if (number.size() + (result.number.front() == '+' ? 1 : 0) < result.number.size()) {
     result.problem = fmt::format("'{}' has a leading zero; numbers are decimal, write '{}'", result.number, number);
@@ -187,7 +189,7 @@ std::string wrong_unit(const NumberAndRest& parts, std::string_view text, const 
 
 // The value in the base unit.
 Parsed<long double> parse_in(const Kind& kind, std::string_view text) {
-  text = trimmed(text);
+  text = trimmed(text, kBlanks);
   if (text == "unlimited") return {{}, "'unlimited' is for bandwidths only"};
   const std::string example = fmt::format("{} {}", &kind == &kFraction ? 85 : 24, kind.usual.front());
   NumberAndRest parts = split_number(text, fmt::format("{}; write it as in '{}'", kind.article_and_name, example));
@@ -197,19 +199,8 @@ Parsed<long double> parse_in(const Kind& kind, std::string_view text) {
     return {{}, no_unit(parts, kind)};
   }
   for (const Unit& unit : kind.units)
-    if (unit.name == parts.rest) {
-      const long double value = parts.value * unit.factor;
-      const std::string problem = outside(value, kind.limits, text);
-      return problem.empty() ? Parsed<long double>{value, ""} : Parsed<long double>{{}, problem};
-    }
+    if (unit.name == parts.rest) return inside(parts.value * unit.factor, kind.limits, text);
   return {{}, wrong_unit(parts, text, kind)};
-}
-
-template <class T>
-Parsed<T> parse_real(const Kind& kind, std::string_view text) {
-  const Parsed<long double> parsed = parse_in(kind, text);
-  if (!parsed.value) return {{}, parsed.problem};
-  return {T(static_cast<double>(*parsed.value)), ""};
 }
 
 // --- to text ---
@@ -254,35 +245,34 @@ std::string exact(double value, const Kind& kind, Parse parse, const T& original
 
 }  // namespace
 
-Parsed<Duration> parse_duration(std::string_view text) { return parse_real<Duration>(kDuration, text); }
-Parsed<ComputeRate> parse_compute_rate(std::string_view text) { return parse_real<ComputeRate>(kComputeRate, text); }
-Parsed<double> parse_fraction(std::string_view text) { return parse_real<double>(kFraction, text); }
+Parsed<Duration> parse_duration(std::string_view text) { return parsed_as<Duration>(parse_in(kDuration, text)); }
+Parsed<ComputeRate> parse_compute_rate(std::string_view text) { return parsed_as<ComputeRate>(parse_in(kComputeRate, text)); }
+Parsed<double> parse_fraction(std::string_view text) { return parsed_as<double>(parse_in(kFraction, text)); }
 
 Parsed<Bandwidth> parse_bandwidth(std::string_view text) {
-  if (trimmed(text) == "unlimited") return {Bandwidth(std::numeric_limits<double>::infinity()), ""};
-  return parse_real<Bandwidth>(kBandwidth, text);
+  if (trimmed(text, kBlanks) == "unlimited") return {Bandwidth(std::numeric_limits<double>::infinity()), ""};
+  return parsed_as<Bandwidth>(parse_in(kBandwidth, text));
 }
 
 Parsed<Bytes> parse_bytes(std::string_view text) {
   const Parsed<long double> parsed = parse_in(kBytes, text);
   if (!parsed.value) return {{}, parsed.problem};
   constexpr long double kLimit = 9223372036854775807.0L;
-  if (std::abs(*parsed.value) >= kLimit) return {{}, fmt::format("'{}' is out of range", trimmed(text))};
+  if (std::abs(*parsed.value) >= kLimit) return {{}, fmt::format("'{}' is out of range", trimmed(text, kBlanks))};
   return {Bytes(static_cast<std::int64_t>(std::llround(*parsed.value))), ""};
 }
 
 Parsed<double> parse_number(std::string_view text) {
-  text = trimmed(text);
+  text = trimmed(text, kBlanks);
   const NumberAndRest parts = split_number(text, "a number");
   if (!parts.problem.empty()) return {{}, parts.problem};
   if (!parts.rest.empty())
     return {{}, fmt::format("'{}' is not a number; this value has no unit, write '{}'", text, parts.number)};
-  if (const std::string problem = outside(parts.value, kNumberLimits, text); !problem.empty()) return {{}, problem};
-  return {static_cast<double>(parts.value), ""};
+  return parsed_as<double>(inside(parts.value, kNumberLimits, text));
 }
 
 Parsed<long long> parse_integer(std::string_view text) {
-  text = trimmed(text);
+  text = trimmed(text, kBlanks);
   const NumberAndRest parts = split_number(text, "a whole number");
   if (!parts.problem.empty()) return {{}, parts.problem};
   constexpr long double kMostThousands = 1e9L;
@@ -306,24 +296,24 @@ Parsed<long long> parse_integer(std::string_view text) {
   return {value, ""};
 }
 
-Parsed<Power> parse_power(std::string_view text) { return parse_real<Power>(kPower, text); }
-Parsed<double> parse_carbon_intensity(std::string_view text) { return parse_real<double>(kCarbon, text); }
+Parsed<Power> parse_power(std::string_view text) { return parsed_as<Power>(parse_in(kPower, text)); }
+Parsed<double> parse_carbon_intensity(std::string_view text) { return parsed_as<double>(parse_in(kCarbon, text)); }
 
 Parsed<Money> parse_money(std::string_view text) {
-  text = trimmed(text);
+  text = trimmed(text, kBlanks);
   const NumberAndRest parts = split_number(text, "an amount of money; write it as in '2.5 USD'");
   if (!parts.problem.empty()) return {{}, parts.problem};
   const auto capital = [](char c) { return c >= 'A' && c <= 'Z'; };
   if (parts.rest.empty()) return {{}, fmt::format("'{}' has no currency; write '{} USD' or '{} EUR'", text, text, text)};
   if (parts.rest.size() != 3 || !std::all_of(parts.rest.begin(), parts.rest.end(), capital))
     return {{}, fmt::format("'{}' is not a currency; write three capital letters, as in '{} USD'", parts.rest, parts.number)};
-  if (const std::string problem = outside(parts.value, kMoneyLimits, text); !problem.empty()) return {{}, problem};
-  return {Money{static_cast<double>(parts.value), std::string(parts.rest)}, ""};
+  const Parsed<double> amount = parsed_as<double>(inside(parts.value, kMoneyLimits, text));
+  return amount.value ? Parsed<Money>{Money{*amount.value, std::string(parts.rest)}, ""} : Parsed<Money>{{}, amount.problem};
 }
 
 Parsed<double> parse_count(std::string_view text) {
   constexpr std::pair<std::string_view, long double> kSuffixes[] = {{"", 1}, {"k", 1e3L}, {"M", 1e6L}, {"B", 1e9L}, {"T", 1e12L}};
-  text = trimmed(text);
+  text = trimmed(text, kBlanks);
   const NumberAndRest parts = split_number(text, "a count; write it as in '300B'");
   if (!parts.problem.empty()) return {{}, parts.problem};
   for (const auto& [suffix, factor] : kSuffixes) {
@@ -331,8 +321,7 @@ Parsed<double> parse_count(std::string_view text) {
     const long double count = std::round(parts.value * factor);
     if (count < 1) return {{}, fmt::format("'{}' must be at least 1", text)};
     if (std::abs(parts.value * factor - count) > 1e-6L * count) return {{}, fmt::format("'{}' is not a whole count", text)};
-    if (const std::string problem = outside(count, kCountLimits, text); !problem.empty()) return {{}, problem};
-    return {static_cast<double>(count), ""};
+    return parsed_as<double>(inside(count, kCountLimits, text));
   }
   return {{}, fmt::format("'{}' is not a count; after the number stands k, M, B (1e9), T (1e12) or nothing, as in '300B'", text)};
 }
@@ -373,8 +362,7 @@ std::string exact_text(Bytes value) {
   return best;
 }
 std::string exact_text(Bandwidth value) {
-  if (std::isinf(value.base())) return "unlimited";
-  return exact(value.base(), kBandwidth, parse_bandwidth, value);
+  return std::isinf(value.base()) ? "unlimited" : exact(value.base(), kBandwidth, parse_bandwidth, value);
 }
 std::string exact_text(ComputeRate value) { return exact(value.base(), kComputeRate, parse_compute_rate, value); }
 std::string exact_text(Power value) { return exact(value.base(), kPower, parse_power, value); }

@@ -7,7 +7,9 @@
 #include "base/input/null_value.hpp"
 #include "base/input/scalar_text.hpp"
 #include "base/text/quantity_text.hpp"
+#include "base/text/trimmed.hpp"
 #include "jobs/bounds.hpp"
+#include "jobs/megatron/export.hpp"
 
 namespace panpipe::jobs {
 namespace {
@@ -28,8 +30,8 @@ const Node& member(const Node& map, const char* key, NodeKind kind) {
 
 // As YAML flow text that reads back as the same, whatever the words are.
 std::string safe_flow_text(const Node& node) {
-  if (node.kind == NodeKind::Null) return "null";
-  if (node.kind == NodeKind::Scalar) return is_null(node) ? "null" : scalar_text(node.text);
+  if (is_null(node)) return "null";
+  if (node.kind == NodeKind::Scalar) return scalar_text(node.text);
   std::vector<std::string> parts;
   for (const NodePtr& item : node.items) parts.push_back(safe_flow_text(*item));
   for (const Node::Entry& entry : node.entries)
@@ -52,17 +54,6 @@ std::vector<std::string> texts(const Node& root, const char* key) {
   return found;
 }
 
-// Words as a shell would pass them.
-std::string command_line(const std::vector<std::string>& words) {
-  std::string line;
-  for (const std::string& word : words) {
-    line += line.empty() ? "'" : " '";
-    for (const char letter : word) line += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
-    line += "'";
-  }
-  return line;
-}
-
 NodePtr document_of(const std::string& text, const std::string& name) {
   if (!is_captured(text)) return nullptr;
   if (text.size() > kMostText) throw InputError(fmt::format("{}: a captured job of more than 4 MiB is none", name));
@@ -83,10 +74,7 @@ NodePtr shared(const Node& map, const char* key) {
 
 }  // namespace
 
-bool is_captured(const std::string& text) {
-  const std::size_t first = text.find_first_not_of(" \t\r\n");
-  return first != std::string::npos && text[first] == '{' && text.find(kSchema) != std::string::npos;
-}
+bool is_captured(const std::string& text) { return trimmed(text).starts_with('{') && text.find(kSchema) != std::string::npos; }
 
 std::optional<CapturedJob> captured_job(const std::string& text, const std::string& name) {
   const NodePtr root = document_of(text, name);
@@ -107,7 +95,10 @@ std::optional<CapturedJob> captured_job(const std::string& text, const std::stri
     const std::vector<std::string> stated = texts(*root, "stated");
     job.stated = std::set<std::string>(stated.begin(), stated.end());
   }
-  if (root->find("words") != nullptr) job.words = command_line(texts(*root, "words"));
+  if (root->find("words") != nullptr) {
+    job.words = "";
+    for (const std::string& word : texts(*root, "words")) *job.words += shell_word(word) + " ";
+  }
   job.remarks = texts(*root, "remarks");
   return job;
 }

@@ -71,8 +71,7 @@ void add_needs(const Plan& plan, std::vector<Argument>& arguments) {
 }
 
 std::vector<Argument> plan_arguments(const ExportRequest& request) {
-  ExportedJob ignored;
-  std::vector<Argument> arguments = arguments_of(megatron_plan_lines(request, ignored));
+  std::vector<Argument> arguments = arguments_of(megatron_plan_lines(request));
   add_needs(request.plan, arguments);
   return arguments;
 }

@@ -15,11 +15,41 @@
 namespace panpipe::jobs {
 namespace {
 
-class PlanArguments {
+class MegatronExport : ConfigurationExport {
  public:
-  PlanArguments(const ExportRequest& request, ArgumentLines& lines, ExportedJob& job)
-      : request_(request), plan_(request.plan), scenario_(request.experiment.scenario), lines_(lines), job_(job) {}
+  using ConfigurationExport::ConfigurationExport;
 
+  ExportedJob job() {
+    const auto model = language_model_of(scenario_.workload);
+    if (!model)
+      refuse(fmt::format("Megatron-LM's pretrain_gpt.py trains language models, and '{}' is none",
+                         request_.experiment.workload.name));
+    // Its layer of experts raises without.
+    if (model->dimensions.traits.experts.count > 0 && plan_.tensor > 1 && !plan_.sequence_parallel)
+      refuse(fmt::format("Megatron-LM trains experts beside tensor parallelism with sequence parallelism only, and the plan has "
+                         "tensor {} without",
+                         plan_.tensor),
+             "state parallel.sequence_parallel true");
+    add_megatron_model(*model, scenario_, plan_.tensor, lines_, job_);
+    add_plan();
+    add_overlap();
+    add_precision();
+    add_optimizer();
+    add_data();
+    report_the_rest(request_, job_);
+    if ((plan_.tensor > 1 || context_ranks(plan_) > 1) && plan_.zero < 2)
+      job_.besides.emplace_back("Set CUDA_DEVICE_MAX_CONNECTIONS=1 on GPUs before Blackwell, as Megatron-LM asks for.");
+    job_.text = "#!/bin/sh\n" + head_text(request_, "Arguments for Megatron-LM's pretrain_gpt.py", job_, "# ");
+    job_.text += fmt::format("{} pretrain_gpt.py \\\n  {}\n", launch_text(request_), fmt::join(lines_, " \\\n  "));
+    return std::move(job_);
+  }
+
+  ArgumentLines plan_lines() {
+    add_plan();
+    return std::move(lines_);
+  }
+
+ private:
   // What the plan decides; the rest of a job is the scenario's.
   void add_plan() {
     add_degrees();
@@ -27,15 +57,6 @@ class PlanArguments {
     add_sharding();
     add_recompute();
   }
-  void add() {
-    add_plan();
-    add_overlap();
-    add_precision();
-    add_optimizer();
-    add_data();
-  }
-
- private:
   template <class... Values>
   void line(fmt::format_string<Values...> text, Values&&... values) {
     lines_.push_back(fmt::format(text, std::forward<Values>(values)...));
@@ -135,7 +156,7 @@ class PlanArguments {
     const RecomputeScope& scope = scenario_.recompute_scope;
     if (mode == Recompute::Selective) {
       line("--recompute-granularity selective --recompute-modules {}", fmt::join(modules(), " "));
-      if (scope.every > 1 || scope.first > 0) cannot("selective recompute of some of the blocks: all blocks recompute");
+      cannot_if(scope.every > 1 || scope.first > 0, "selective recompute of some of the blocks: all blocks recompute");
     }
     if (mode != Recompute::Full) return;
     if (scope.every > 1) cannot(fmt::format("full recompute of one block in {}: all are recomputed", scope.every));
@@ -304,31 +325,12 @@ class PlanArguments {
         job_);
   }
 
-  const ExportRequest& request_;
-  const Plan& plan_;
-  const Scenario& scenario_;
-  ArgumentLines& lines_;
-  ExportedJob& job_;
-  LeftOut left_out_{scenario_};
+  ArgumentLines lines_;
 };
-
-// Megatron-LM's layer of experts raises without.
-void require_sequence_parallel(const ExportRequest& request, const LanguageModel& model) {
-  if (model.dimensions.traits.experts.count > 0 && request.plan.tensor > 1 && !request.plan.sequence_parallel)
-    throw InputError(
-        fmt::format("{}: Megatron-LM trains experts beside tensor parallelism with sequence parallelism only, and the plan has "
-                    "tensor {} without",
-                    request.scenario, request.plan.tensor),
-        "state parallel.sequence_parallel true");
-}
 
 }  // namespace
 
-ArgumentLines megatron_plan_lines(const ExportRequest& request, ExportedJob& job) {
-  ArgumentLines lines;
-  PlanArguments(request, lines, job).add_plan();
-  return lines;
-}
+ArgumentLines megatron_plan_lines(const ExportRequest& request) { return MegatronExport(request).plan_lines(); }
 
 std::string layout_text(const std::vector<int>& layers) {
   std::string text = "E";
@@ -355,24 +357,6 @@ std::string shell_word(const std::string& text) {
   return quoted + "'";
 }
 
-ExportedJob export_megatron(const ExportRequest& request) {
-  const auto model = language_model_of(request.experiment.scenario.workload);
-  if (!model)
-    throw InputError(fmt::format("{}: Megatron-LM's pretrain_gpt.py trains language models, and '{}' is none", request.scenario,
-                                 request.experiment.workload.name));
-  require_sequence_parallel(request, *model);
-  ExportedJob job;
-  ArgumentLines lines;
-  add_megatron_model(*model, request.experiment.scenario, request.plan.tensor, lines, job);
-  PlanArguments(request, lines, job).add();
-  report_the_rest(request, job);
-  if ((request.plan.tensor > 1 || context_ranks(request.plan) > 1) && request.plan.zero < 2)
-    job.besides.emplace_back("Set CUDA_DEVICE_MAX_CONNECTIONS=1 on GPUs before Blackwell, as Megatron-LM asks for.");
-  job.text = "#!/bin/sh\n" + head_text(request, "Arguments for Megatron-LM's pretrain_gpt.py", job, "# ");
-  job.text += launch_text(request) + " pretrain_gpt.py";
-  for (const std::string& one : lines) job.text += " \\\n  " + one;
-  job.text += "\n";
-  return job;
-}
+ExportedJob export_megatron(const ExportRequest& request) { return MegatronExport(request).job(); }
 
 }  // namespace panpipe::jobs

@@ -18,7 +18,7 @@ using ArgumentLines = std::vector<std::string>;
 void add_megatron_model(const LanguageModel& model, const Scenario& scenario, int tensor, ArgumentLines& lines, ExportedJob& job);
 
 // The arguments that the plan decides: degrees, batch, stages, ZeRO, recompute.
-ArgumentLines megatron_plan_lines(const ExportRequest& request, ExportedJob& job);
+ArgumentLines megatron_plan_lines(const ExportRequest& request);
 
 // "Et*2|t*3|t*3L": the layers of each stage, in the order of the model.
 std::string layout_text(const std::vector<int>& layers);

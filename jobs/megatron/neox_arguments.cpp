@@ -1,8 +1,6 @@
 // Names and meanings: megatron/neox_arguments/neox_args.py, megatron/model/transformer.py of EleutherAI/gpt-neox.
 #include "jobs/megatron/neox_arguments.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <iterator>
@@ -60,23 +58,24 @@ class NeoxWords {
  public:
   explicit NeoxWords(const NeoxValues& all) : all_(all) {}
 
-  std::string line(std::string_view name, std::string_view value) const {
+  // Without a name: nothing that a step depends on.
+  PrintedLine line(std::string_view name, std::string_view value) const {
     const auto same = std::find_if(std::begin(kSame), std::end(kSame), [&](const auto& pair) { return pair.first == name; });
     if (same != std::end(kSame)) return printed(same->second, value);
     if (name == "pipe_parallel_size") return printed("pipeline_model_parallel_size", value == "0" ? "1" : value);
     if (name == "precision") return printed(value == "bfloat16" ? "bf16" : value, "True");
     if (name == "norm") return printed("normalization", value.find("rms") == std::string_view::npos ? "LayerNorm" : "RMSNorm");
     if (name == "pos_emb") return printed("position_embedding_type", positions(value));
-    if (name == "activation") return gated() ? printed("swiglu", "True") : "";
+    if (name == "activation") return gated() ? printed("swiglu", "True") : PrintedLine();
     if (name == "intermediate_size") return width(value);
-    if (name == "moe_num_experts") return value == "1" ? "" : printed("num_experts", value);
-    if (name == "attention_config") return value.find("flash") == std::string_view::npos ? "" : printed("use_flash_attn", "True");
+    if (name == "moe_num_experts") return value == "1" ? PrintedLine() : printed("num_experts", value);
+    if (name == "attention_config" && value.find("flash") != std::string_view::npos) return printed("use_flash_attn", "True");
     if (name == "optimizer_type") return printed("optimizer", value.find("dam") == std::string_view::npos ? value : "adam");
-    return "";
+    return {};
   }
 
  private:
-  static std::string printed(std::string_view name, std::string_view value) { return fmt::format("  {} ... {}", name, value); }
+  static PrintedLine printed(std::string_view name, std::string_view value) { return {std::string(name), std::string(value)}; }
 
   static std::string_view positions(std::string_view value) {
     if (value == "rotary" || value == "alibi") return value;
@@ -91,9 +90,9 @@ class NeoxWords {
   bool gated() const { return std::find(std::begin(kGated), std::end(kGated), value("activation")) != std::end(kGated); }
 
   // A gated MLP takes two thirds of it, rounded up.
-  std::string width(std::string_view stated) const {
+  PrintedLine width(std::string_view stated) const {
     const auto number = [](std::string_view text) { return std::atoll(std::string(text).c_str()); };
-    if (!gated()) return stated == "None" ? "" : printed("ffn_hidden_size", stated);
+    if (!gated()) return stated == "None" ? PrintedLine() : printed("ffn_hidden_size", stated);
     const long long all = stated == "None" ? 4 * number(value("hidden_size")) : number(stated);
     const long long multiple = std::max(1LL, number(value("mlp_multiple_of")));
     return printed("ffn_hidden_size", std::to_string((2 * all / 3 + multiple - 1) / multiple * multiple));
@@ -104,19 +103,21 @@ class NeoxWords {
 
 }  // namespace
 
-std::string megatron_words_of_neox(const std::string& printed) {
+std::vector<PrintedLine> megatron_lines_of_neox(const std::string& printed, int line) {
   const std::vector<std::string> lines = split_text(printed, '\n');
   NeoxValues all;
-  for (const std::string& line : lines)
-    if (const auto [name, value] = neox_line(line); !name.empty()) all[std::string(name)] = value;
+  for (const std::string& each : lines)
+    if (const auto [name, value] = neox_line(each); !name.empty()) all[std::string(name)] = value;
   const NeoxWords words(all);
-  std::string text;
-  for (const std::string& line : lines)
-    if (const auto [name, value] = neox_line(line); !name.empty())
-      text += words.line(name, value) + "\n";
-    else
-      text += "\n";
-  return text + "  gpt_neox ... True\n  deepspeed ... True\n";
+  std::vector<PrintedLine> made;
+  for (const std::string& each : lines) {
+    const auto [name, value] = neox_line(each);
+    made.push_back(words.line(name, value));
+    made.back().line = line++;
+  }
+  std::erase_if(made, [](const PrintedLine& each) { return each.name.empty(); });
+  made.insert(made.end(), {{"gpt_neox", "True", line}, {"deepspeed", "True", line + 1}});
+  return made;
 }
 
 }  // namespace panpipe::jobs

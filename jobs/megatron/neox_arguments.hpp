@@ -2,11 +2,14 @@
 #pragma once
 
 #include <string>
+#include <vector>
+
+#include "jobs/megatron/printed_arguments.hpp"
 
 namespace panpipe::jobs {
 
-// "  pipe_parallel_size .... 2.........updated" as "  pipeline_model_parallel_size ... 2", line by line. Other lines are left
-// empty, so that places stay. Arguments that no step depends on are left out.
-std::string megatron_words_of_neox(const std::string& printed);
+// "  pipe_parallel_size .... 2.........updated" as pipeline_model_parallel_size, 2. Arguments that no step depends on, and other
+// lines, are left out. `line`: of the text's first line.
+std::vector<PrintedLine> megatron_lines_of_neox(const std::string& printed, int line);
 
 }  // namespace panpipe::jobs

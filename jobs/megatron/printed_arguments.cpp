@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/text/characters.hpp"
+#include "base/text/trimmed.hpp"
 #include "jobs/megatron/import.hpp"
 #include "jobs/megatron/neox_arguments.hpp"
 
@@ -47,30 +48,19 @@ constexpr PrintedPair kDefaults[] = {
 
 using Printed = std::map<std::string, std::string, std::less<>>;
 
-struct PrintedLine {
-  std::string name, value;
-  int line = 0;
-};
-
-std::string_view without_blanks(std::string_view text) {
-  const std::size_t from = text.find_first_not_of(" \t");
-  if (from == std::string_view::npos) return {};
-  return text.substr(from, text.find_last_not_of(" \t\r") - from + 1);
-}
-
 // Without the rank that a launcher writes in front of a line: "0:   bf16", "[default0]:  bf16".
 std::string_view without_rank(std::string_view text) {
   const std::size_t blank = text.find_last_of(" \t");
   if (blank == std::string_view::npos) return text;
-  const std::string_view front = without_blanks(text.substr(0, blank));
+  const std::string_view front = trimmed(text.substr(0, blank));
   return front.ends_with(':') || front.ends_with(']') ? text.substr(blank + 1) : text;
 }
 
-// "  name ..... value"; an empty name: another form.
+// Of "  name ..... value"; an empty name: another form.
 PrintedLine printed_line(std::string_view text) {
   const std::size_t dots = text.find(" .."), end = text.find(". ", dots == std::string_view::npos ? 0 : dots);
   if (dots == std::string_view::npos || end == std::string_view::npos) return {};
-  const std::string_view name = without_rank(without_blanks(text.substr(0, dots))), value = without_blanks(text.substr(end + 1));
+  const std::string_view name = without_rank(trimmed(text.substr(0, dots))), value = trimmed(text.substr(end + 1));
   const auto part_of_name = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; };
   if (name.empty() || value.empty() || !std::all_of(name.begin(), name.end(), part_of_name)) return {};
   return {std::string(name), std::string(value), 0};
@@ -98,7 +88,7 @@ std::vector<std::string> items_of(const PrintedLine& line) {
   if (line.name == "moe_layer_freq") return {value};  // a pattern, not a list
   std::vector<std::string> items;
   for (const std::string& part : split_text(std::string_view(value).substr(1, value.size() - 2), ',')) {
-    std::string_view item = without_blanks(part);
+    std::string_view item = trimmed(part);
     if (item.size() >= 2 && (item[0] == '\'' || item[0] == '"')) item = item.substr(1, item.size() - 2);
     if (!item.empty()) items.emplace_back(item);
   }
@@ -107,7 +97,7 @@ std::vector<std::string> items_of(const PrintedLine& line) {
 
 class PrintedWords {
  public:
-  PrintedWords(const std::string& text, int line) : lines_(printed_lines(text, line)) {
+  explicit PrintedWords(std::vector<PrintedLine> lines) : lines_(std::move(lines)) {
     for (const PrintedLine& printed : lines_) all_[printed.name] = printed.value;
   }
 
@@ -163,25 +153,25 @@ class PrintedWords {
   std::vector<ShellWord> words_;
 };
 
-}  // namespace
-
-Arguments printed_arguments(const std::string& text, const std::string& name, int line) {
-  return Arguments(PrintedWords(text, line).words(), name);
-}
-
-ImportedJob import_printed_neox(const std::string& text, const std::string& name, int line, const JobOptions& options) {
-  ImportedJob job = import_printed_megatron(megatron_words_of_neox(text), name, line, options);
-  job.trainer = "GPT-NeoX";
-  return job;
-}
-
-ImportedJob import_printed_megatron(const std::string& text, const std::string& name, int line, const JobOptions& options) {
-  ImportedJob job = import_megatron(printed_arguments(text, name, line), options);
+ImportedJob import_lines(std::vector<PrintedLine> lines, const std::string& name, const JobOptions& options) {
+  ImportedJob job = import_megatron(Arguments(PrintedWords(std::move(lines)).words(), name), options);
   if (!job.not_understood.empty())
     job.assumptions.push_back(
         fmt::format("{} printed arguments that no key of a scenario holds do not move a step.", job.not_understood.size()));
   job.not_understood.clear();
   return job;
+}
+
+}  // namespace
+
+ImportedJob import_printed_neox(const std::string& text, const std::string& name, int line, const JobOptions& options) {
+  ImportedJob job = import_lines(megatron_lines_of_neox(text, line), name, options);
+  job.trainer = "GPT-NeoX";
+  return job;
+}
+
+ImportedJob import_printed_megatron(const std::string& text, const std::string& name, int line, const JobOptions& options) {
+  return import_lines(printed_lines(text, line), name, options);
 }
 
 }  // namespace panpipe::jobs

@@ -8,18 +8,13 @@
 #include "base/error.hpp"
 #include "base/text/characters.hpp"
 #include "base/text/quantity_text.hpp"
+#include "base/text/trimmed.hpp"
 #include "jobs/memory/measured_memory.hpp"
 
 namespace panpipe::jobs {
 namespace {
 
 constexpr std::string_view kTitle = "memory summary, device ID ";
-
-std::string_view between_blanks(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(" \t\r");
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t\r") + 1 - begin);
-}
 
 // The cells between a line's bars.
 std::vector<std::string_view> cells_of(std::string_view line) {
@@ -28,7 +23,7 @@ std::vector<std::string_view> cells_of(std::string_view line) {
   while (bar != std::string_view::npos) {
     const std::size_t next = line.find('|', bar + 1);
     if (next == std::string_view::npos) break;
-    cells.push_back(between_blanks(line.substr(bar + 1, next - bar - 1)));
+    cells.push_back(trimmed(line.substr(bar + 1, next - bar - 1)));
     bar = next;
   }
   return cells;
@@ -44,7 +39,7 @@ std::optional<std::int64_t> bytes_of(std::string_view text) {
 long long count_behind(std::string_view line, std::string_view words) {
   const std::size_t found = line.find(words);
   if (found == std::string_view::npos) return 0;
-  std::string_view rest = between_blanks(line.substr(found + words.size()));
+  std::string_view rest = trimmed(line.substr(found + words.size()));
   rest = rest.substr(0, rest.find_first_not_of("0123456789"));
   return parse_integer(rest).value.value_or(0);
 }
@@ -63,7 +58,7 @@ void read_row(const std::vector<std::string_view>& cells, MeasuredMemory& memory
 std::optional<std::int64_t> bytes_before(std::string_view line, std::string_view words) {
   const std::size_t found = line.find(words);
   if (found == std::string_view::npos) return std::nullopt;
-  const std::string_view before = between_blanks(line.substr(0, found));
+  const std::string_view before = trimmed(line.substr(0, found));
   const std::size_t unit = before.find_last_of(' ');
   if (unit == std::string_view::npos || unit == 0) return std::nullopt;
   const std::size_t number = before.find_last_of(' ', unit - 1);

@@ -393,18 +393,4 @@ std::shared_ptr<ScriptCommand> ScriptParser::test_clause() {
   return command;
 }
 
-ScriptWord ScriptParser::regular_expression() {
-  ScriptWord word;
-  word.line = line();
-  const std::size_t begin = at_;
-  int depth = 0;
-  while (!done() && here() != '\n' && (depth > 0 || (here() != ' ' && here() != '\t'))) {
-    if (here() == '(') ++depth;
-    if (here() == ')') --depth;
-    ++at_;
-  }
-  literal(word, begin, at_, true);
-  return word;
-}
-
 }  // namespace panpipe::jobs

@@ -318,6 +318,20 @@ void ScriptParser::process(ScriptWord& word) {
   word.parts.push_back(std::move(part));
 }
 
+ScriptWord ScriptParser::regular_expression() {
+  ScriptWord word;
+  word.line = line();
+  const std::size_t begin = at_;
+  int depth = 0;
+  while (!done() && here() != '\n' && (depth > 0 || (here() != ' ' && here() != '\t'))) {
+    if (here() == '(') ++depth;
+    if (here() == ')') --depth;
+    ++at_;
+  }
+  literal(word, begin, at_, true);
+  return word;
+}
+
 WordPointer ScriptParser::quoted_text() { return std::make_shared<ScriptWord>(word(Stop::End, true)); }
 
 std::string literal_text(const ScriptWord& word) {

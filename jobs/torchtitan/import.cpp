@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "base/text/characters.hpp"
 #include "base/text/did_you_mean.hpp"
+#include "base/text/trimmed.hpp"
 #include "costmodel/profile/recipe.hpp"
 #include "costmodel/scenario/trainer.hpp"
 #include "jobs/bounds.hpp"
@@ -332,8 +333,7 @@ ImportedJob import_torchtitan(const std::string& text, const std::string& name, 
   JobOptions mine = options;
   const bool python = is_python(text);
   JobKeys keys = captured_keys_or(text, name, "torchtitan", mine, [&] {
-    const std::size_t front = text.find_first_not_of(" \t\r\n");
-    if (front != std::string::npos && text[front] == '{') return job_keys(text, name);  // JSON, as --job.print_args prints it
+    if (trimmed(text).starts_with('{')) return job_keys(text, name);  // JSON, as --job.print_args prints it
     return JobKeys(python ? read_python_config(text, name) : parse_toml(text, name));
   });
   override_torchtitan_keys(keys, options.overrides);

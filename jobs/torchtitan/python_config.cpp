@@ -12,6 +12,8 @@
 
 #include "base/error.hpp"
 #include "base/input/source_text.hpp"
+#include "base/text/characters.hpp"
+#include "base/text/trimmed.hpp"
 #include "jobs/job.hpp"
 #include "jobs/torchtitan/flavors.hpp"
 
@@ -24,11 +26,6 @@ struct Statement {
   std::string text;  // without comments and the ends of lines, trimmed
   int line = 1;
 };
-
-std::string trimmed(const std::string& text) {
-  const std::size_t begin = text.find_first_not_of(" \t\r\n");
-  return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(" \t\r\n") + 1 - begin);
-}
 
 // Statements end at the ends of lines outside of brackets and long strings.
 class PythonStatements {
@@ -83,12 +80,12 @@ class PythonStatements {
     at_ = stop + end.size();
   }
   void add(std::string_view text) {
-    if (trimmed(current_.text).empty() && !trimmed(std::string(text)).empty()) current_ = {"", line_};
+    if (trimmed(current_.text).empty() && !trimmed(text).empty()) current_ = {"", line_};
     current_.text += text;
     if (current_.text.size() > kLongestStatement) fault("a statement of more than 64 KiB", current_.line);
   }
   void end() {
-    current_.text = trimmed(current_.text);
+    current_.text = std::string(trimmed(current_.text));
     if (!current_.text.empty()) statements_.push_back(std::move(current_));
     current_ = {"", line_};
   }
@@ -149,25 +146,23 @@ class PythonConfig {
     }
     const std::size_t equals = text.find('=');
     if (returned_ || equals == std::string::npos) only_a_run_tells(statement);
-    assign(statement, trimmed(text.substr(0, equals)), trimmed(text.substr(equals + 1)));
+    assign(statement, std::string(trimmed(text.substr(0, equals))), std::string(trimmed(text.substr(equals + 1))));
   }
 
   // "from torchtitan.models.llama3.config_registry import llama3_8b as base"
   void read_import(const std::string& text) {
     const std::size_t begin = 5, middle = text.find(" import ");
     if (middle == std::string::npos) return;
-    const std::string module = trimmed(text.substr(begin, middle - begin));
+    const std::string module(trimmed(text.substr(begin, middle - begin)));
     constexpr std::string_view kModels = "torchtitan.models.", kRegistry = ".config_registry";
     if (!module.starts_with(kModels) || !module.ends_with(kRegistry)) return;
     const std::string family = module.substr(kModels.size(), module.size() - kModels.size() - kRegistry.size());
     std::string names = text.substr(middle + 8);
     std::erase_if(names, [](char c) { return c == '(' || c == ')'; });
-    for (std::size_t at = 0; at < names.size();) {
-      const std::size_t comma = std::min(names.find(',', at), names.size());
-      const std::string one = trimmed(names.substr(at, comma - at));
+    for (const std::string& one : split_text(names, ',')) {
       const std::size_t as = one.find(" as ");
-      functions_[as == std::string::npos ? one : trimmed(one.substr(as + 4))] = {family, trimmed(one.substr(0, as))};
-      at = comma + 1;
+      const std::string name(trimmed(one.substr(0, as)));
+      functions_[as == std::string::npos ? name : std::string(trimmed(one.substr(as + 4)))] = {family, name};
     }
   }
 
