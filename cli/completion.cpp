@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "base/input/shipped.hpp"
+#include "cli/option_checks.hpp"
 #include "cli/output.hpp"
 #include "cli/verbs.hpp"
 #include "schedule/schedule.hpp"
@@ -230,7 +231,7 @@ void add_completion_verb(CLI::App& sub, std::function<int()>& run) {
     std::vector<std::string> words;
   };
   auto settings = std::make_shared<Settings>();
-  sub.add_option("SHELL", settings->shell, "the shell to print a script for")->type_name("bash|zsh|fish")->required();
+  add_typed(sub, "SHELL", settings->shell, "the shell to print a script for", "bash|zsh|fish")->required();
   sub.add_option("WORDS", settings->words, "after `words --` instead of a shell: what may follow these words");
   run = [settings, &sub] {
     const std::string& shell = settings->shell;

@@ -37,10 +37,7 @@ int import_kineto(const KinetoOptions& options) {
   std::optional<jobs::PredictedGroups> predicted;
   if (beside) predicted = predict_trace(options, trace);
   const jobs::PredictedGroups* groups = predicted ? &*predicted : nullptr;
-  if (options.json)
-    print(jobs::trace_json(trace, summary, groups) + "\n");
-  else
-    show(jobs::trace_table(trace, summary, groups));
+  options.json ? print(jobs::trace_json(trace, summary, groups) + "\n") : show(jobs::trace_table(trace, summary, groups));
   if (options.output.empty()) return 0;
   const CollectiveTables tables = jobs::collectives_of(trace, std::filesystem::path(options.file).filename().string());
   write_file(options.output, to_yaml(tables, "Written by `panpipe import kineto`."), kAdvice);
@@ -59,8 +56,7 @@ void add_kineto_import(CLI::App& sub, std::function<int()>& run) {
   add_number(*kineto, "--steps", options->steps, "steps in the trace (default: its ProfilerStep marks, else 1)", 1, 1 << 20);
   add_number(*kineto, "--per-node", options->per_node, "GPUs of a node, by which groups lie on nodes (default 8)", 1, 1 << 10);
   kineto->add_flag("--json", options->json, "print a JSON document instead of the table");
-  kineto->add_option("-o", options->output, "table of measured collectives to write, the least time of each size")
-      ->type_name("TABLE");
+  add_typed(*kineto, "-o", options->output, "table of measured collectives to write, the least time of each size", "TABLE");
   kineto->callback([options, &run] { run = [options] { return import_kineto(*options); }; });
 }
 

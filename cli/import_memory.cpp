@@ -48,10 +48,7 @@ int import_memory(const MemoryOptions& options) {
   std::optional<jobs::PredictedMemory> predicted;
   if (beside) predicted = predict_memory(options);
   const jobs::PredictedMemory* of = predicted ? &*predicted : nullptr;
-  if (options.json)
-    print(jobs::memory_json(measured, of) + "\n");
-  else
-    show(jobs::memory_table(measured, of));
+  options.json ? print(jobs::memory_json(measured, of) + "\n") : show(jobs::memory_table(measured, of));
   return 0;
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/option_fault.hpp"
+#include "cli/option_checks.hpp"
 #include "cli/output.hpp"
 #include "present/result/heading.hpp"
 
@@ -20,13 +21,12 @@ void show_tried(int value) {
 }  // namespace
 
 void add_largest_options(CLI::App& sub, app::LargestRequest& request) {
-  sub.add_option(
-         "--largest", request.of,
-         "the largest microbatch, or the longest sequence, that fits, in place of a step; what ends it, and how surely it fits")
-      ->type_name("micro|sequence");
-  sub.add_option("--device", request.devices,
-                 "with --largest: on each of these devices in place of the cluster's: --device rtx-3090,a100-40g-sxm")
-      ->type_name("NAME,NAME")
+  add_typed(
+      sub, "--largest", request.of,
+      "the largest microbatch, or the longest sequence, that fits, in place of a step; what ends it, and how surely it fits",
+      "micro|sequence");
+  add_typed(sub, "--device", request.devices,
+            "with --largest: on each of these devices in place of the cluster's: --device rtx-3090,a100-40g-sxm", "NAME,NAME")
       ->delimiter(',');
 }
 

@@ -12,17 +12,23 @@
 
 namespace panpipe::cli {
 
+// An option whose value help calls `type`: "FILE", "simgrid|flow".
+template <class T>
+CLI::Option* add_typed(CLI::App& sub, const std::string& name, T& value, const std::string& description, const char* type) {
+  return sub.add_option(name, value, description)->type_name(type);
+}
+
 // A number from `least` to `most`.
 template <class T, class Limit>
 CLI::Option* add_number(CLI::App& sub, const std::string& name, T& value, const std::string& description, Limit least, Limit most,
                         const char* type = "N") {
-  return sub.add_option(name, value, description)->type_name(type)->check(CLI::Range(least, most));
+  return add_typed(sub, name, value, description, type)->check(CLI::Range(least, most));
 }
 
 // One value each time that it is given.
 inline CLI::Option* add_repeatable(CLI::App& sub, const std::string& name, std::vector<std::string>& values,
                                    const std::string& description, const char* type) {
-  return sub.add_option(name, values, description)->type_name(type)->allow_extra_args(false);
+  return add_typed(sub, name, values, description, type)->allow_extra_args(false);
 }
 
 // For options whose absence means "all available": 0 must not mean that too.

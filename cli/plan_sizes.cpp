@@ -23,11 +23,9 @@ void add_size_options(CLI::App& sub, app::SizeOptions& options) {
   add_number(sub, "--gpus", options.gpus, "plan for clusters of so many GPUs each: --gpus 8,16,32", 1, 1'000'000, "N,N")
       ->delimiter(',');
   add_number(sub, "--nodes", options.nodes, "the same by nodes: --nodes 1,2,4", 1, 1'000'000, "N,N")->delimiter(',');
-  sub.add_option("--deadline", options.deadline, "how many GPUs train the whole run in so long: --deadline 7d")
-      ->type_name("TIME");
-  sub.add_option("--budget", options.budget, "how many GPUs train the whole run for so much: --budget 50000USD")
-      ->type_name("MONEY");
-  sub.add_option("--tokens", options.tokens, "the tokens of the whole run, as run.tokens: --tokens 300B")->type_name("COUNT");
+  add_typed(sub, "--deadline", options.deadline, "how many GPUs train the whole run in so long: --deadline 7d", "TIME");
+  add_typed(sub, "--budget", options.budget, "how many GPUs train the whole run for so much: --budget 50000USD", "MONEY");
+  add_typed(sub, "--tokens", options.tokens, "the tokens of the whole run, as run.tokens: --tokens 300B", "COUNT");
 }
 
 int run_sizes(const app::PlanQuestion& question, const app::Search& search, bool json,

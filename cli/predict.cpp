@@ -21,9 +21,9 @@ void add_scenario_options(CLI::App& sub, ScenarioOptions& options) {
 }
 
 void add_beside_options(CLI::App& sub, BesideOptions& options, const std::string& rank) {
-  sub.add_option("--scenario", options.scenario, "predict this scenario beside what was measured")->type_name("SCENARIO");
+  add_typed(sub, "--scenario", options.scenario, "predict this scenario beside what was measured", "SCENARIO");
   add_repeatable(sub, "--set", options.overrides, "override a key of the scenario: KEY=VALUE (repeat)", "KEY=VALUE");
-  sub.add_option("--plan", options.plan, "predict this plan of it")->type_name("PLAN");
+  add_typed(sub, "--plan", options.plan, "predict this plan of it", "PLAN");
   add_number(sub, "--rank", options.rank, rank, 0, 1 << 20);
 }
 
@@ -50,16 +50,15 @@ std::vector<std::string> ScenarioOptions::all_overrides() const {
 }
 
 void add_plan_option(CLI::App& sub, ScenarioOptions& options) {
-  sub.add_option("--plan", options.plan, "take partition, placement and schedule from a plan file")->type_name("FILE");
+  add_typed(sub, "--plan", options.plan, "take partition, placement and schedule from a plan file", "FILE");
 }
 
 void add_predict_options(CLI::App& sub, PredictOptions& options) {
   add_scenario_options(sub, options);
   add_evidence_option(sub, options);
   add_plan_option(sub, options);
-  sub.add_option("-o", options.output,
-                 "write result.json, trace.json, scenario.yaml, plan.yaml, report.txt and schedule.svg into this folder")
-      ->type_name("DIR");
+  add_typed(sub, "-o", options.output,
+            "write result.json, trace.json, scenario.yaml, plan.yaml, report.txt and schedule.svg into this folder", "DIR");
   sub.add_flag("--json", options.json, "print the result document instead of the table");
   sub.add_flag("--timeline", options.timeline, "with --json: include every span");
   sub.add_flag(

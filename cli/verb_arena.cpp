@@ -11,6 +11,7 @@
 #include "base/error.hpp"
 #include "base/files/files_write.hpp"
 #include "cli/arena_submission.hpp"
+#include "cli/option_checks.hpp"
 #include "cli/output.hpp"
 #include "cli/verbs.hpp"
 #include "study/arena/arena.hpp"
@@ -54,10 +55,7 @@ int show_arena(ArenaSettings& settings) {
   for (const std::string& text : settings.named) settings.entrants.push_back(study::read_entrant(text));
   const std::size_t named = settings.entrants.size();
   const study::Arena judged = app::judge(settings);
-  if (settings.json)
-    print(study::to_json(judged));
-  else
-    show(study::to_table(judged));
+  settings.json ? print(study::to_json(judged)) : show(study::to_table(judged));
   if (!settings.output.empty()) write_file(settings.output, study::to_page(judged), kAdvice);
   const auto is_legal = [](const study::Judged& one) { return one.legal(); };
   const std::vector<study::Judged>& first = judged.rounds.front().judged;
@@ -94,22 +92,19 @@ void add_arena_verb(CLI::App& sub, std::function<int()>& run) {
       ->delimiter(',')
       ->allow_extra_args(false);
   sub.add_flag("--alone", settings->alone, "leave out the families that are not named");
-  sub.add_option("--backend", settings->backend, "flow (default): Panpipe's own max-min flow solver, or simgrid")
-      ->type_name("simgrid|flow");
+  add_typed(sub, "--backend", settings->backend, "flow (default): Panpipe's own max-min flow solver, or simgrid", "simgrid|flow");
   sub.add_option("--threads", settings->threads, "number of schedules at a time (default: all cores)")
       ->check(CLI::Range(1, 4096));
   sub.add_flag("--json", settings->json, "print the document panpipe-arena/1");
-  sub.add_option("-o", settings->output, "write the page into this file")->type_name("FILE.html");
-  sub.add_option("--order", settings->order, "write the order of the first schedule that is named, as CSV")
-      ->type_name("FILE.csv");
-  sub.add_option(
-         "--certificate", settings->certificate,
-         "write the order of the first schedule that is named with its step, memory and bound, to be counted again by others")
-      ->type_name("FILE.json");
-  sub.add_option("--submit", settings->submitted,
-                 "an order that is handed in: a CSV file with '# by:' and '# reference:', or a Python file with BY, REFERENCE "
-                 "and order(ranks, microbatches), which is run in python3 with your rights; writes its certificate")
-      ->type_name("FILE");
+  add_typed(sub, "-o", settings->output, "write the page into this file", "FILE.html");
+  add_typed(sub, "--order", settings->order, "write the order of the first schedule that is named, as CSV", "FILE.csv");
+  add_typed(sub, "--certificate", settings->certificate,
+            "write the order of the first schedule that is named with its step, memory and bound, to be counted again by others",
+            "FILE.json");
+  add_typed(sub, "--submit", settings->submitted,
+            "an order that is handed in: a CSV file with '# by:' and '# reference:', or a Python file with BY, REFERENCE "
+            "and order(ranks, microbatches), which is run in python3 with your rights; writes its certificate",
+            "FILE");
   sub.add_option("--by", settings->submission.by, "who made the order, for the certificate");
   sub.add_option("--reference", settings->submission.reference, "where the order is described, for the certificate");
   run = [settings] { return show_arena(*settings); };

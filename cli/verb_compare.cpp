@@ -26,17 +26,14 @@ void add_compare_verb(CLI::App& sub, std::function<int()>& run) {
   sub.add_flag("--metrics-only", options->metrics_only,
                "compare metrics alone: for results without a timeline, or from different plans");
   sub.add_flag("--json", options->json, "print a JSON document instead of the tables");
-  sub.add_option("-o", options->trace, "write both timelines into one Chrome trace, for ui.perfetto.dev")->type_name("FILE");
+  add_typed(sub, "-o", options->trace, "write both timelines into one Chrome trace, for ui.perfetto.dev", "FILE");
   run = [options] {
     std::vector<study::Tolerance> tolerances;
     for (const std::string& text : options->tolerances) tolerances.push_back(study::parse_tolerance(text));
     const present::ResultDocument a = present::read_result(options->a), b = present::read_result(options->b);
     if (!options->trace.empty()) check_outputs({options->trace}, kAdvice);
     const study::Comparison comparison = compare(a, b, tolerances, options->metrics_only);
-    if (options->json)
-      print(to_json(comparison));
-    else
-      show(to_table(comparison));
+    options->json ? print(to_json(comparison)) : show(to_table(comparison));
     if (!options->trace.empty()) {
       write_file(options->trace,
                  present::to_trace_json(

@@ -70,9 +70,8 @@ int run_estimate(const EstimateOptions& options) {
 void add_estimate_verb(CLI::App& sub, std::function<int()>& run) {
   auto options = std::make_shared<EstimateOptions>();
   add_predict_options(sub, *options);
-  sub.add_option("--memory-snapshot", options->snapshot,
-                 "write what the replayed allocator does as a memory snapshot of PyTorch, for pytorch.org/memory_viz")
-      ->type_name("FILE");
+  add_typed(sub, "--memory-snapshot", options->snapshot,
+            "write what the replayed allocator does as a memory snapshot of PyTorch, for pytorch.org/memory_viz", "FILE");
   add_number(sub, "--snapshot-rank", options->rank, "pipeline rank of the snapshot (default: that of the fullest device)", 0,
              65535);
   add_largest_options(sub, options->largest);

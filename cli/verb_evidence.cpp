@@ -27,10 +27,7 @@ void add_evidence_verb(CLI::App& sub, std::function<int()>& run) {
         return load_scenario(options->scenario, overrides);
       };
       const app::NextPiece found = app::next_piece(options->scenario, load);
-      if (options->json)
-        print(app::to_json(found));
-      else
-        print(wrapped(app::to_text(found), style_of_output().width));
+      options->json ? print(app::to_json(found)) : print(wrapped(app::to_text(found), style_of_output().width));
       return 0;
     };
   });

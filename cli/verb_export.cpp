@@ -6,6 +6,7 @@
 
 #include "base/files/files_write.hpp"
 #include "cli/import_jobs.hpp"
+#include "cli/option_checks.hpp"
 #include "cli/output.hpp"
 #include "cli/predict.hpp"
 #include "cli/trainer_words.hpp"
@@ -75,13 +76,12 @@ void add_export_verb(CLI::App& sub, std::function<int()>& run) {
     const std::string name(jobs.name);
     CLI::App* of = add_trainer_word(sub, name, "write a plan for {}");
     add_scenario_options(*of, *options);
-    of->add_option("--plan", options->plan, "the plan to write (default: the scenario's own)")->type_name("FILE");
+    add_typed(*of, "--plan", options->plan, "the plan to write (default: the scenario's own)", "FILE");
     if (jobs.edit != nullptr)
-      of->add_option("--base", options->base,
-                     "your own job: what the plan decides is changed in it, and the difference is printed")
-          ->type_name("FILE");
+      add_typed(*of, "--base", options->base,
+                "your own job: what the plan decides is changed in it, and the difference is printed", "FILE");
     if (jobs.edit != nullptr && jobs.importer.script) add_script_options(*of, options->script, "Of a script (--base)");
-    of->add_option("-o", options->output, "file to write instead of standard output")->type_name("FILE");
+    add_typed(*of, "-o", options->output, "file to write instead of standard output", "FILE");
     of->callback([options, name, &run] { run = [options, name] { return run_export(name, *options); }; });
   }
 }

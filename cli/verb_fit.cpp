@@ -97,25 +97,21 @@ void add_fit_verb(CLI::App& sub, std::function<int()>& run) {
       ->required()
       ->type_name("NAME")
       ->allow_extra_args(false);
-  sub.add_option("-o", settings->output, "write the calibration into this file")->type_name("FILE");
-  sub.add_option("--left-out", settings->left_out,
-                 "write each row's prediction by a fit without its source into this table, for panpipe validate --left-out")
-      ->type_name("FILE");
-  sub.add_option("--start", settings->start,
-                 "start from this calibration, and keep its numbers where none is fitted (default: a-priori values)")
-      ->type_name("FILE");
-  sub.add_option("--only", settings->fit.only, "fit these numbers alone")->type_name("KEY,KEY")->delimiter(',');
+  add_typed(sub, "-o", settings->output, "write the calibration into this file", "FILE");
+  add_typed(sub, "--left-out", settings->left_out,
+            "write each row's prediction by a fit without its source into this table, for panpipe validate --left-out", "FILE");
+  add_typed(sub, "--start", settings->start,
+            "start from this calibration, and keep its numbers where none is fitted (default: a-priori values)", "FILE");
+  add_typed(sub, "--only", settings->fit.only, "fit these numbers alone", "KEY,KEY")->delimiter(',');
   add_repeatable(sub, "--without", settings->without,
                  "leave out rows of this id or source; the reason goes into the file (repeatable)", "NAME[=WHY]");
-  sub.add_option("--precision", settings->precision, "precision of a profile's operators (default fp32)")
-      ->type_name("fp32|tf32|bf16|fp16");
+  add_typed(sub, "--precision", settings->precision, "precision of a profile's operators (default fp32)", "fp32|tf32|bf16|fp16");
   sub.add_option("--folds", settings->fit.folds, "parts of the cross-validation, from 2 to 1000 (default 5)");
   sub.add_option("--iterations", settings->fit.iterations, "most iterations of the fit, from 1 to 1000 (default 30)");
   sub.add_option("--robust-scale", settings->fit.robust_scale,
                  "logarithm of an error beyond which a row counts by its size, not its square, from 0.001 to 10 (default 0.05)");
-  sub.add_option("--balance", settings->fit.balance,
-                 "a row weighs (rows of its source)^-B: 0 all rows alike, 1 all sources alike (default 0.5)")
-      ->type_name("B");
+  add_typed(sub, "--balance", settings->fit.balance,
+            "a row weighs (rows of its source)^-B: 0 all rows alike, 1 all sources alike (default 0.5)", "B");
   run = [settings] { return run_fit(*settings); };
 }
 

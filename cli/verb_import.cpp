@@ -76,15 +76,14 @@ void add_piper(CLI::App& sub, std::function<int()>& run) {
       sub.add_subcommand("piper", "turn a planning input of Piper (JSON) into a scenario and a table of profiled layers");
   piper->add_option("FILE", options->file, "input of the Piper planner")->required();
   add_number(*piper, "--devices", options->devices, "devices of the cluster (default: the file's maxDevices)", 1, 65536, "K");
-  piper->add_option("--memory", options->memory, "memory of a device (default: the file's)")->type_name("BYTES");
-  piper->add_option("--bandwidth", options->bandwidth, "bandwidth between any two devices (default: the file's)")
-      ->type_name("RATE");
+  add_typed(*piper, "--memory", options->memory, "memory of a device (default: the file's)", "BYTES");
+  add_typed(*piper, "--bandwidth", options->bandwidth, "bandwidth between any two devices (default: the file's)", "RATE");
   add_number(*piper, "--microbatches", options->microbatches,
              "microbatches of a step, all replicas together (default: the file's mbsInBatch)", 1, 1000000000);
   add_number(*piper, "--max-data", options->most_data, "largest data-parallel degree to choose", 1, 1000000000, "D");
   add_number(*piper, "--max-tensor", options->most_tensor, "largest tensor-parallel degree to choose", 1, 65536, "T");
   piper->add_flag("--no-recompute", options->no_recompute, "leave out profiles with recompute");
-  piper->add_option("-o", options->output, "scenario to write; the layers go beside it")->type_name("SCENARIO")->required();
+  add_typed(*piper, "-o", options->output, "scenario to write; the layers go beside it", "SCENARIO")->required();
   piper->callback([options, &run] { run = [options] { return import_piper(*options); }; });
 }
 
@@ -154,16 +153,14 @@ void add_topology(CLI::App& sub, std::function<int()>& run) {
   auto options = std::make_shared<TopologyOptions>();
   CLI::App* topology = sub.add_subcommand("topology", "turn the output of `nvidia-smi topo -m` into a cluster file");
   topology->add_option("FILE", options->file, "output of `nvidia-smi topo -m`; - for standard input")->required();
-  topology->add_option("--device", options->device, "device file, or the name of a shipped one (rtx-3090)")
-      ->type_name("NAME")
-      ->required();
+  add_typed(*topology, "--device", options->device, "device file, or the name of a shipped one (rtx-3090)", "NAME")->required();
   add_number(*topology, "--nodes", options->nodes, "number of equal nodes (default 1)", 1, 65536);
   add_number(*topology, "--nics", options->nics, "network adapters of a node (default: as many as the matrix shows)", 1, 1024);
-  topology->add_option("--network-bandwidth", options->bandwidth, "bandwidth of an adapter, one way")->type_name("RATE");
-  topology->add_option("--network-latency", options->latency, "latency between nodes (default 5 us)")->type_name("TIME");
+  add_typed(*topology, "--network-bandwidth", options->bandwidth, "bandwidth of an adapter, one way", "RATE");
+  add_typed(*topology, "--network-latency", options->latency, "latency between nodes (default 5 us)", "TIME");
   add_number(*topology, "--oversubscription", options->oversubscription,
              "oversubscription of the tree between nodes (default 1: it never blocks)", 1.0, 1000.0, "K");
-  topology->add_option("-o", options->output, "cluster file to write instead of standard output")->type_name("CLUSTER");
+  add_typed(*topology, "-o", options->output, "cluster file to write instead of standard output", "CLUSTER");
   topology->callback([options, &run] { run = [options] { return import_topology(*options); }; });
 }
 
@@ -209,12 +206,11 @@ void add_nccl_tests(CLI::App& sub, std::function<int()>& run) {
   auto options = std::make_shared<NcclTestsOptions>();
   CLI::App* tests = sub.add_subcommand("nccl-tests", "turn what nccl-tests prints into a table of measured collectives");
   tests->add_option("FILE", options->files, "output of all_reduce_perf, all_gather_perf ...; - for standard input")->required();
-  tests->add_option("--kind", options->kind, "the collective, where the output does not say it")
-      ->type_name("NAME")
+  add_typed(*tests, "--kind", options->kind, "the collective, where the output does not say it", "NAME")
       ->check(CLI::IsMember(collective_kinds()));
   add_number(*tests, "--ranks", options->ranks, "ranks of the group, where the output does not list them", 2, 1 << 20);
   add_number(*tests, "--nodes", options->nodes, "nodes that they lie on, where the output does not list them", 1, 65536);
-  tests->add_option("-o", options->output, "table to write instead of standard output")->type_name("TABLE");
+  add_typed(*tests, "-o", options->output, "table to write instead of standard output", "TABLE");
   tests->callback([options, &run] { run = [options] { return import_nccl_tests(*options); }; });
 }
 

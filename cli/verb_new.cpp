@@ -13,6 +13,7 @@
 #include "base/files/files_write.hpp"
 #include "base/input/reader.hpp"
 #include "base/input/scalar_text.hpp"
+#include "cli/option_checks.hpp"
 #include "cli/output.hpp"
 #include "cli/verbs.hpp"
 #include "costmodel/prediction/experiment.hpp"
@@ -130,13 +131,13 @@ int make_new(const NewSettings& settings) {
 
 void add_new_verb(CLI::App& sub, std::function<int()>& run) {
   auto settings = std::make_shared<NewSettings>();
-  sub.add_option("--model", settings->model,
-                 "a built-in model (panpipe list models), a config.json or its folder, or an exported model (.pt2); default gpt2")
-      ->type_name("NAME|FILE");
-  sub.add_option("--cluster", settings->cluster, "a shipped cluster (panpipe list clusters) or a file; default rtx3090x8")
-      ->type_name("NAME");
-  sub.add_option("--schedule", settings->schedule, "a schedule (panpipe list schedules); default 1f1b")->type_name("NAME");
-  sub.add_option("-o", settings->output, "scenario to write instead of standard output")->type_name("FILE");
+  add_typed(sub, "--model", settings->model,
+            "a built-in model (panpipe list models), a config.json or its folder, or an exported model (.pt2); default gpt2",
+            "NAME|FILE");
+  add_typed(sub, "--cluster", settings->cluster, "a shipped cluster (panpipe list clusters) or a file; default rtx3090x8",
+            "NAME");
+  add_typed(sub, "--schedule", settings->schedule, "a schedule (panpipe list schedules); default 1f1b", "NAME");
+  add_typed(sub, "-o", settings->output, "scenario to write instead of standard output", "FILE");
   sub.add_flag("--force", settings->force, "replace the file of -o if it exists");
   run = [settings] { return make_new(*settings); };
 }

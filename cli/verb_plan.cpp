@@ -179,30 +179,27 @@ void add_plan_verb(CLI::App& sub, std::function<int()>& run) {
   add_scenario_options(sub, *options);
   add_evidence_option(sub, *options);
   sub.get_option("SCENARIO")->description("scenario file (YAML), or with --for the trainer's job, as panpipe import takes it");
-  sub.add_option(
-         "--for", options->search.trainer,
-         "the trainer: only what it can run, priced as it runs it, so that the plan can be exported; `panpipe list trainers`")
-      ->type_name("TRAINER");
+  add_typed(sub, "--for", options->search.trainer,
+            "the trainer: only what it can run, priced as it runs it, so that the plan can be exported; `panpipe list trainers`",
+            "TRAINER");
   sub.add_flag(
       "--open", options->search.open,
       "also search what the scenario's file states of a plan (degrees, microbatch, schedule, recompute, cuts, placement); "
       "the samples of a step and keys of --set stay");
-  sub.add_option("--method", options->search.method,
-                 "auto (default): every degree and schedule; pfeife: cuts and schedule together; piper: degrees per stage, exact")
-      ->type_name("auto|pfeife|piper");
-  sub.add_option(
-         "--objective", options->search.objective,
-         "step (default), cost or energy: the last two compare sizes of the cluster; with --method piper: time_per_sample "
-         "(default; the slowest stage) or step (with fill, drain and optimizer state)")
-      ->type_name("step|cost|energy|time_per_sample");
+  add_typed(sub, "--method", options->search.method,
+            "auto (default): every degree and schedule; pfeife: cuts and schedule together; piper: degrees per stage, exact",
+            "auto|pfeife|piper");
+  add_typed(sub, "--objective", options->search.objective,
+            "step (default), cost or energy: the last two compare sizes of the cluster; with --method piper: time_per_sample "
+            "(default; the slowest stage) or step (with fill, drain and optimizer state)",
+            "step|cost|energy|time_per_sample");
   add_size_options(sub, options->sizes);
   add_largest_options(sub, options->largest);
-  sub.add_option("-o", options->output, "write the best plan into this file, for --plan of the other verbs")->type_name("FILE");
+  add_typed(sub, "-o", options->output, "write the best plan into this file, for --plan of the other verbs", "FILE");
   sub.add_flag("--json", options->json, "print the answer as a document");
   sub.add_flag("--verbose", options->verbose, "also the stages, both figures of every plan, and what was searched");
   add_number(sub, "--threads", options->search.threads, "threads to search with (default: all cores)", 1, 1024);
-  sub.add_option("--time-limit", options->time_limit, "stop after so many seconds with the best plan so far")
-      ->type_name("S")
+  add_typed(sub, "--time-limit", options->time_limit, "stop after so many seconds with the best plan so far", "S")
       ->check([](const std::string& text) {
         const auto seconds = parse_number(text).value;
         return seconds && *seconds > 0 ? std::string() : fmt::format("'{}' is not a number of seconds above 0", text);

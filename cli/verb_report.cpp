@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/files/files_write.hpp"
+#include "cli/option_checks.hpp"
 #include "cli/output.hpp"
 #include "cli/verbs.hpp"
 #include "study/report/editable_page.hpp"
@@ -20,10 +21,9 @@ void add_report_verb(CLI::App& sub, std::function<int()>& run) {
     bool editable = false;
   };
   auto settings = std::make_shared<Settings>();
-  sub.add_option("RESULT", settings->results, "one or two results: result.json, or a folder written with -o")
-      ->type_name("FILE|DIR")
+  add_typed(sub, "RESULT", settings->results, "one or two results: result.json, or a folder written with -o", "FILE|DIR")
       ->required();
-  sub.add_option("-o", settings->output, "page to write")->type_name("FILE.html")->required();
+  add_typed(sub, "-o", settings->output, "page to write", "FILE.html")->required();
   sub.add_flag("--editable", settings->editable,
                "the page that predicts (make web), with this result inside: its plan can be changed there");
   run = [settings] {

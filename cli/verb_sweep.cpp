@@ -152,16 +152,16 @@ void add_sweep_verb(CLI::App& sub, std::function<int()>& run) {
   add_repeatable(sub, "--evidence", settings->evidence,
                  "a measurement of this machine and trainer, which narrows the intervals: a log, a table of runs (repeatable)",
                  "FILE");
-  sub.add_option("--engine", settings->request.engine, "estimate (idle links) or simulate (shared links)")->type_name("NAME");
+  add_typed(sub, "--engine", settings->request.engine, "estimate (idle links) or simulate (shared links)", "NAME");
   sub.add_flag("--plan-each", settings->plan_each, "search the best plan for each cell");
-  sub.add_option("--method", settings->method, "method of --plan-each: auto (default), pfeife or piper")->type_name("NAME");
-  sub.add_option("-o", settings->output, "keep finished cells in this folder, where the same call goes on, and write sweep.html")
-      ->type_name("DIR");
+  add_typed(sub, "--method", settings->method, "method of --plan-each: auto (default), pfeife or piper", "NAME");
+  add_typed(sub, "-o", settings->output, "keep finished cells in this folder, where the same call goes on, and write sweep.html",
+            "DIR");
   sub.add_option("--threads", settings->threads, "number of cells at a time (default: all cores)")->check(CLI::Range(1, 4096));
   sub.add_flag("--json", settings->json, "print the document instead of the table");
   sub.add_flag("--csv", settings->csv, "print the cells as CSV");
-  sub.add_option("--shard", settings->shard, "do the I-th of N parts: for job arrays")->type_name("I/N");
-  sub.add_option("--merge", settings->merge, "put the folders of shards together")->type_name("DIR...");
+  add_typed(sub, "--shard", settings->shard, "do the I-th of N parts: for job arrays", "I/N");
+  add_typed(sub, "--merge", settings->merge, "put the folders of shards together", "DIR...");
   run = [settings] {
     if (settings->plan_each) settings->request.method = settings->method;
     for (const std::string& axis : settings->over) settings->request.axes.push_back(study::parse_axis(axis));

@@ -60,23 +60,22 @@ void add_validate_verb(CLI::App& sub, std::function<int()>& run) {
                  "device calibration to use instead of the shipped one (repeatable)", "FILE");
   add_repeatable(sub, "--tolerance", options->tolerances,
                  "exit 1 when a figure is worse: mean=5%, zb.mean=2%, pairs_ordered=98% (repeatable)", "FIGURE=LIMIT");
-  sub.add_option("--threads", options->prediction.threads, "threads that predict rows (default: all cores)")->type_name("N");
-  sub.add_option("-o", options->output, "write validation.json, validation.html and every row's scenario into this folder")
-      ->type_name("DIR");
+  add_typed(sub, "--threads", options->prediction.threads, "threads that predict rows (default: all cores)", "N");
+  add_typed(sub, "-o", options->output, "write validation.json, validation.html and every row's scenario into this folder",
+            "DIR");
   add_repeatable(
       sub, "--left-out", options->left_out,
       "a table of panpipe fit --left-out: its rows are judged by predictions of fits without their source (repeatable)", "FILE");
   add_repeatable(sub, "--without", options->without, "leave out rows of this id or source (repeatable)", "NAME");
-  sub.add_option("--given", options->given,
-                 "rows that are evidence for the others of their source: the others are predicted with it (ids)")
-      ->type_name("ID,...")
+  add_typed(sub, "--given", options->given,
+            "rows that are evidence for the others of their source: the others are predicted with it (ids)", "ID,...")
       ->delimiter(',')
       ->allow_extra_args(false);
   sub.add_flag("--judge", options->judge, "judge predictions and intervals with families of sources left out");
-  sub.add_option("--learn", options->evidence_file,
-                 "write what these rows say of how sure predictions are into this file, and judge them by it; "
-                 "evidence/steps.json of the data is one")
-      ->type_name("FILE");
+  add_typed(sub, "--learn", options->evidence_file,
+            "write what these rows say of how sure predictions are into this file, and judge them by it; "
+            "evidence/steps.json of the data is one",
+            "FILE");
   sub.add_flag("--all", options->all, "list every row, not only the worst");
   sub.add_flag("--json", options->json, "print a JSON document instead of the table");
   run = [options] {
@@ -88,16 +87,10 @@ void add_validate_verb(CLI::App& sub, std::function<int()>& run) {
       if (!options->evidence_file.empty()) check_outputs({options->evidence_file}, kAdvice);
     });
     if (!answer.report) {
-      if (options->json)
-        print(products_json(answer.products));
-      else
-        show(products_table(answer.products, options->all ? 0 : kShown));
+      options->json ? print(products_json(answer.products)) : show(products_table(answer.products, options->all ? 0 : kShown));
       return static_cast<int>(ExitCode::Done);
     }
-    if (options->json)
-      print(to_json(*answer.report));
-    else
-      show(to_table(*answer.report, options->all ? 0 : kShown));
+    options->json ? print(to_json(*answer.report)) : show(to_table(*answer.report, options->all ? 0 : kShown));
     if (!options->output.empty()) write_report(*answer.report, options->files, options->output);
     if (answer.evidence) write_file(options->evidence_file, to_json(*answer.evidence), kAdvice);
     return static_cast<int>(answer.report->ok() ? ExitCode::Done : ExitCode::CheckFailed);
