@@ -36,13 +36,18 @@ Validated validated(const app::RunsRequest& request) {
           to_table(report, 0), found.evidence ? to_json(*found.evidence) : ""};
 }
 
+// Fields of panpipe.Fit, in its order.
 struct FitAnswer {
-  std::string yaml, table, left_out_table;
+  std::string yaml, table;
   std::map<std::string, std::tuple<double, double, bool>> parameters;  // key -> value, one standard deviation, determined
   std::map<std::string, double> errors;                                // mean, median, worst, bias, before, folds
   int rows = 0, iterations = 0;
   bool converged = false;
   Texts left_out;
+  std::string left_out_table;
+  auto tuple() const {
+    return std::tuple(yaml, table, parameters, errors, rows, iterations, converged, left_out, left_out_table);
+  }
 };
 
 std::string command_of(const app::FitRequest& request) {
@@ -102,16 +107,6 @@ void bind_measured(nb::module_& module) {
         return validated(request);
       },
       Released());
-  nb::class_<FitAnswer>(module, "FitAnswer")
-      .def_ro("yaml", &FitAnswer::yaml)
-      .def_ro("table", &FitAnswer::table)
-      .def_ro("left_out_table", &FitAnswer::left_out_table)
-      .def_ro("parameters", &FitAnswer::parameters)
-      .def_ro("errors", &FitAnswer::errors)
-      .def_ro("rows", &FitAnswer::rows)
-      .def_ro("iterations", &FitAnswer::iterations)
-      .def_ro("converged", &FitAnswer::converged)
-      .def_ro("left_out", &FitAnswer::left_out);
   module.def("fit_available", &validation::fit_available);
   module.def(
       "fit",
@@ -128,7 +123,7 @@ void bind_measured(nb::module_& module) {
         request.fit.iterations = iterations;
         request.fit.robust_scale = robust_scale;
         request.fit.balance = balance;
-        return fitted(request);
+        return fitted(request).tuple();
       },
       Released());
 }

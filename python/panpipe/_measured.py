@@ -137,7 +137,7 @@ def fit(
         exist.
     Raises MachineError: This build has no Ceres.
     """
-    answer = _core.fit(
+    yaml, text, numbers, *figures = _core.fit(
         _some_files("runs", runs),
         _texts("device", device),
         _path("start", start),
@@ -149,15 +149,4 @@ def fit(
         _number("robust_scale", robust_scale),
         _number("balance", balance),
     )
-    numbers = {key: FittedNumber(*parts) for key, parts in answer.parameters.items()}
-    return Fit(
-        answer.yaml,
-        answer.table,
-        numbers,
-        answer.errors,
-        answer.rows,
-        answer.iterations,
-        answer.converged,
-        answer.left_out,
-        answer.left_out_table,
-    )
+    return Fit(yaml, text, {key: FittedNumber(*parts) for key, parts in numbers.items()}, *figures)
