@@ -14,6 +14,7 @@
 #include "costmodel/prediction/evidence.hpp"
 #include "costmodel/prediction/given_evidence.hpp"
 #include "costmodel/prediction/run_of_step.hpp"
+#include "jobs/stated_options.hpp"
 
 namespace panpipe::app {
 namespace {
@@ -138,11 +139,7 @@ GivenPiece piece_of(const Forecast& forecast) {
 std::string parts_command(const LogRequest& log) {
   std::string command = "panpipe import log " + (log.file == "/dev/stdin" ? "-" : log.file);
   if (!log.scenario.empty()) command += " --job " + log.scenario;
-  if (!log.job.cluster.empty()) command += " --cluster " + log.job.cluster;
-  if (!log.job.model.empty()) command += " --model " + log.job.model;
-  for (const auto& [name, value] :
-       {std::pair("gpus", log.job.gpus), std::pair("sequence", log.job.sequence), std::pair("vocabulary", log.job.vocabulary)})
-    if (value) command += fmt::format(" --{} {}", name, *value);
+  for (const auto& [name, value] : jobs::stated_values(log.job)) command += fmt::format(" --{} {}", name, value);
   return log.run > 0 ? command + fmt::format(" --run {}", log.run) : command;
 }
 

@@ -12,6 +12,7 @@
 #include "cli/trainer_words.hpp"
 #include "jobs/import.hpp"
 #include "jobs/job_json.hpp"
+#include "jobs/stated_options.hpp"
 #include "jobs/trainer_jobs.hpp"
 
 namespace panpipe::cli {
@@ -68,14 +69,12 @@ void add_trainer(CLI::App& sub, const std::string& name, const jobs::Importer& i
   jobs::JobOptions& job = options->job;
   CLI::App* trainer = add_trainer_word(sub, name, fmt::format("turn {} into a scenario", importer.what));
   trainer->add_option("FILE", options->file, fmt::format("{}; - for standard input", importer.file))->required();
-  trainer->add_option("--cluster", job.cluster, "cluster file (default: nodes of eight H100)")->type_name("FILE");
-  trainer->add_option("-o", options->output, "scenario to write instead of standard output")->type_name("SCENARIO");
-  add_number(*trainer, "--gpus", job.gpus, fmt::format("GPUs of the job (default: {})", importer.gpus), 1, 1 << 16);
-  if (!importer.model.empty()) {
-    trainer->add_option("--model", job.model, fmt::format("the model's config.json{}", importer.model))->type_name("CONFIG");
-    add_number(*trainer, "--sequence", job.sequence, "tokens of a sample", 1, 1 << 24);
-    add_number(*trainer, "--micro", job.micro, "samples of a microbatch, where they are open", 1, 1 << 20);
-  }
+  add_typed(*trainer, "-o", options->output, "scenario to write instead of standard output", "SCENARIO");
+  add_job_options(*trainer, job, {"cluster", "gpus"}, {{"gpus", fmt::format("GPUs of the job (default: {})", importer.gpus)}});
+  if (!importer.model.empty())
+    add_job_options(*trainer, job, {"model", "sequence", "micro"},
+                    {{"model", fmt::format("the model's config.json{}", importer.model)}});
+  if (importer.vocabulary) add_job_options(*trainer, job, {"vocabulary"});
   if (importer.script) {
     trainer->add_option("VALUE", options->values,
                         "the script's own arguments, all of them; put -- before the first that begins with -");
@@ -84,9 +83,6 @@ void add_trainer(CLI::App& sub, const std::string& name, const jobs::Importer& i
     trainer->add_flag("--json", options->json,
                       "print values with their origins, what is not known, and the words of the command");
   }
-  if (importer.vocabulary)
-    add_number(*trainer, "--vocabulary", job.vocabulary, "tokens of the tokenizer, where the arguments do not state them", 1,
-               1 << 24);
   trainer->footer(std::string(importer.notes));
   if (importer.overrides) {
     trainer->allow_extras();
@@ -94,8 +90,7 @@ void add_trainer(CLI::App& sub, const std::string& name, const jobs::Importer& i
   }
   trainer->callback([options, name, &run] {
     run = [options, name] {
-      for (std::string* path : {&options->job.cluster, &options->job.model})
-        if (!path->empty()) *path = reference_from(options->output, *path);
+      refer_from(options->output, options->job);
       jobs::LaunchOptions& script = options->job.script;
       for (std::size_t i = 0; i < options->values.size(); ++i) script.arguments[static_cast<int>(i) + 1] = options->values[i];
       script.all_arguments = !options->values.empty();
@@ -108,6 +103,23 @@ void add_trainer(CLI::App& sub, const std::string& name, const jobs::Importer& i
 }
 
 }  // namespace
+
+void add_job_options(CLI::App& sub, jobs::JobOptions& job, const std::set<std::string>& names,
+                     const std::map<std::string, std::string>& meanings, const std::string& group) {
+  for (const jobs::StatedOption& row : jobs::stated_options()) {
+    if (!names.contains(row.name)) continue;
+    const auto other = meanings.find(row.name);
+    const std::string option = fmt::format("--{}", row.name), meaning = other == meanings.end() ? row.meaning : other->second;
+    CLI::Option* added = row.text != nullptr ? add_typed(sub, option, job.*row.text, meaning, row.type)
+                                             : add_number(sub, option, job.*row.number, meaning, 1, row.most);
+    if (!group.empty()) added->group(group);
+  }
+}
+
+void refer_from(const std::string& output, jobs::JobOptions& job) {
+  for (std::string* path : {&job.cluster, &job.model})
+    if (!path->empty()) *path = reference_from(output, *path);
+}
 
 void add_script_options(CLI::App& sub, ScriptWords& words, const std::string& group) {
   CLI::Option* define = add_repeatable(sub, "--define", words.defines,

@@ -41,10 +41,7 @@ int import_log(const LogOptions& options) {
   if (!output.empty() && answer.scenario.empty())
     throw InputError(fmt::format("-o {}: {}", output, answer.open.front().reason), "without -o the measured step is printed");
   const std::string table = options.row.empty() ? "" : app::table_with_row(answer, options.row);
-  if (options.json)
-    print(app::to_json(answer));
-  else
-    show(app::to_text(answer, style_of_output()));
+  options.json ? print(app::to_json(answer)) : show(app::to_text(answer, style_of_output()));
   if (!output.empty()) {
     write_file(output, answer.scenario, kAdvice);
     print_note(fmt::format("written to {0}: the job; look at it with panpipe check {0}\n", output));
@@ -57,19 +54,10 @@ int import_log(const LogOptions& options) {
 
 }  // namespace
 
-void refer_from_output(app::LogRequest& request) {
-  for (std::string* path : {&request.job.cluster, &request.job.model})
-    if (!path->empty()) *path = reference_from(request.output, *path);
-}
-
 void add_job_of_log(CLI::App& sub, app::LogRequest& request, const char* scenario) {
-  sub.add_option(scenario, request.scenario, "the job, where the log does not state it")->type_name("SCENARIO");
-  sub.add_option("--cluster", request.job.cluster, "cluster file: the machine, which logs do not state")->type_name("FILE");
-  add_number(sub, "--gpus", request.job.gpus, "GPUs of the job, where the log does not state them", 1, 1 << 16);
-  sub.add_option("--model", request.job.model, "the model's config.json, where the log does not state it")->type_name("CONFIG");
-  add_number(sub, "--sequence", request.job.sequence, "tokens of a sample, where the log does not state them", 1, 1 << 24);
-  add_number(sub, "--vocabulary", request.job.vocabulary, "tokens of the tokenizer, where the log does not state them", 1,
-             1 << 24);
+  add_typed(sub, scenario, request.scenario, "the job, where the log does not state it", "SCENARIO");
+  add_job_options(sub, request.job, {"cluster", "gpus", "model", "sequence", "vocabulary"},
+                  {{"cluster", "cluster file: the machine, which logs do not state"}});
   add_number(sub, "--run", request.run, "number of the run, in a log of several (default: the last one)", 1, 1 << 20);
 }
 
@@ -78,14 +66,13 @@ void add_log_import(CLI::App& sub, std::function<int()>& run) {
   app::LogRequest& request = options->request;
   CLI::App* log = sub.add_subcommand("log", "read the measured step out of a training log, beside a prediction of its job");
   log->add_option("FILE", request.file, "what the trainer printed; - for standard input")->required();
-  log->add_option("-o", request.output, "scenario to write: the job that the log states")->type_name("SCENARIO");
-  log->add_option("--row", options->row, "table of runs to add the measured run to (made if it does not exist)")
-      ->type_name("RUNS.csv");
+  add_typed(*log, "-o", request.output, "scenario to write: the job that the log states", "SCENARIO");
+  add_typed(*log, "--row", options->row, "table of runs to add the measured run to (made if it does not exist)", "RUNS.csv");
   add_job_of_log(*log, request, "--job");
   log->add_flag("--json", options->json, "print a JSON document instead of the table");
   log->callback([options, &run] {
     run = [options] {
-      refer_from_output(options->request);
+      refer_from(options->request.output, options->request.job);
       return import_log(*options);
     };
   });

@@ -12,7 +12,5 @@ void add_log_import(CLI::App& sub, std::function<int()>& run);
 
 // The options for what a log does not state; `scenario`: the name of the option for a scenario of the job.
 void add_job_of_log(CLI::App& sub, app::LogRequest& request, const char* scenario);
-// Paths of these options as the output refers to them.
-void refer_from_output(app::LogRequest& request);
 
 }  // namespace panpipe::cli

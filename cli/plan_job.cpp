@@ -14,6 +14,7 @@
 #include "cli/output.hpp"
 #include "jobs/import.hpp"
 #include "jobs/megatron/export.hpp"
+#include "jobs/stated_options.hpp"
 
 namespace panpipe::cli {
 namespace {
@@ -26,41 +27,25 @@ std::string folder_of(const std::string& file) { return file.empty() ? "." : fs:
 
 void add_planned_job_options(CLI::App& sub, PlannedJob& job) {
   const std::string group = "A trainer's job instead of a scenario, with --for (panpipe import TRAINER)";
-  sub.add_option("--scenario", job.scenario, "write the job's scenario into this file")->type_name("FILE")->group(group);
-  sub.add_option("--cluster", job.options.cluster, "its cluster file (default: nodes of eight H100)")
-      ->type_name("FILE")
-      ->group(group);
-  sub.add_option("--model", job.options.model, "the model's config.json, where the job states none")
-      ->type_name("CONFIG")
-      ->group(group);
+  add_typed(sub, "--scenario", job.scenario, "write the job's scenario into this file", "FILE")->group(group);
+  add_job_options(sub, job.options, {"cluster", "model", "sequence", "micro", "vocabulary"}, {}, group);
   add_script_options(sub, job.script, group);
-  add_number(sub, "--sequence", job.options.sequence, "tokens of a sample, where the job states none", 1, 1 << 24)->group(group);
-  add_number(sub, "--micro", job.options.micro, "samples of a microbatch, where they are open", 1, 1 << 20)->group(group);
-  add_number(sub, "--vocabulary", job.options.vocabulary, "tokens of the tokenizer, where the job does not state them", 1,
-             1 << 24)
-      ->group(group);
 }
 
 void refuse_job_options(const PlannedJob& job) {
-  const jobs::JobOptions& options = job.options;
-  const char* given = !job.scenario.empty()           ? "scenario"
-                      : !options.cluster.empty()      ? "cluster"
-                      : !options.model.empty()        ? "model"
-                      : options.sequence              ? "sequence"
-                      : options.micro                 ? "micro"
-                      : options.vocabulary            ? "vocabulary"
-                      : !job.script.defines.empty()   ? "define"
-                      : !job.script.arguments.empty() ? "argument"
-                                                      : nullptr;
-  if (given != nullptr)
-    throw option_fault(given, "this is an option of a trainer's job, and the file is read as a scenario",
+  std::vector<std::string> given;
+  if (!job.scenario.empty()) given.emplace_back("scenario");
+  for (const auto& [name, value] : jobs::stated_values(job.options)) given.push_back(name);
+  if (!job.script.defines.empty()) given.emplace_back("define");
+  if (!job.script.arguments.empty()) given.emplace_back("argument");
+  if (!given.empty())
+    throw option_fault(given.front(), "this is an option of a trainer's job, and the file is read as a scenario",
                        "name the job's trainer with --for, or change a scenario with --set", code::kConflict);
 }
 
 JobScenario scenario_of_job(const std::string& file, const std::string& trainer, const PlannedJob& job) {
   jobs::JobOptions options = job.options;
-  for (std::string* path : {&options.cluster, &options.model})
-    if (!path->empty()) *path = reference_from(job.scenario, *path);
+  refer_from(job.scenario, options);
   read_script_words(job.script, options.script);
   const jobs::ImportedJob imported = jobs::import_job(trainer, file, options);
   const JobScenario scenario{jobs::scenario_text(imported), "the scenario of " + file, folder_of(job.scenario)};

@@ -5,6 +5,7 @@
 
 #include "app/forecast.hpp"
 #include "base/option_fault.hpp"
+#include "cli/import_jobs.hpp"
 #include "cli/import_log.hpp"
 #include "cli/option_checks.hpp"
 #include "cli/output.hpp"
@@ -29,7 +30,7 @@ void add_forecast_verb(CLI::App& sub, std::function<int()>& run) {
   run = [settings] {
     if (!settings->evidence.empty() && settings->log.scenario.empty())
       throw option_fault("evidence", "evidence belongs to a scenario", "--scenario S names it");
-    refer_from_output(settings->log);
+    refer_from(settings->log.output, settings->log.job);
     add_evidence(settings->evidence, settings->log.overrides);
     const app::Forecast forecast = app::forecast(*settings);
     const auto now = static_cast<double>(std::time(nullptr));

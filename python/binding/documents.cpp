@@ -1,15 +1,16 @@
 // Documents of further verbs: compare, report, support, list; jobs of other trainers in and out.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/map.h>
-#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
+#include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
-#include <filesystem>
+#include <map>
 #include <tuple>
 #include <utility>
+#include <variant>
 
 #include "app/import_log.hpp"
 #include "app/lists.hpp"
@@ -18,6 +19,7 @@
 #include "costmodel/prediction/support.hpp"
 #include "jobs/export.hpp"
 #include "jobs/import.hpp"
+#include "jobs/stated_options.hpp"
 #include "python/binding/bindings.hpp"
 #include "python/binding/scenario_cache.hpp"
 #include "study/compare/compare.hpp"
@@ -57,6 +59,22 @@ std::string supported(nb::object scenario, const Overrides& overrides, const std
   const auto kept = cached_scenario(input, overrides, plan);
   const Prediction prediction = predict(kept->graph, kept->experiment.scenario, kept->plan, idle_links());
   return app::to_json(support_of(kept->experiment.scenario, prediction.traits, shipped_evidence()), prediction.metrics);
+}
+
+// What is stated of a job, by the names of jobs::stated_options().
+using Stated = std::map<std::string, std::variant<int, std::string>>;
+
+jobs::JobOptions options_of(const Stated& stated) {
+  jobs::JobOptions options;
+  for (const jobs::StatedOption& row : jobs::stated_options()) {
+    const auto found = stated.find(row.name);
+    if (found == stated.end()) continue;
+    if (row.text != nullptr)
+      options.*row.text = std::get<std::string>(found->second);
+    else
+      options.*row.number = std::get<int>(found->second);
+  }
+  return options;
 }
 
 // The fields of panpipe.ImportedJob: scenario, yaml, assumptions, not_modelled, not_understood, fault.
@@ -112,40 +130,24 @@ void bind_documents(nb::module_& module) {
       [](const std::string& kind) { return kind.empty() ? app::list_kinds_json() : app::to_json(app::list_kind_named(kind)); },
       Released());
   module.def("is_job", &jobs::is_job, Released());
-  module.def(
-      "import_job",
-      [](const std::string& trainer, const std::string& file, const std::string& cluster, std::optional<int> gpus,
-         const std::string& model, std::optional<int> sequence, std::optional<int> micro, std::optional<int> vocabulary,
-         const Overrides& overrides, const std::map<std::string, std::string>& define, const Overrides& arguments) {
-        jobs::JobOptions options{.cluster = cluster,
-                                 .gpus = gpus,
-                                 .model = model,
-                                 .sequence = sequence,
-                                 .micro = micro,
-                                 .vocabulary = vocabulary,
-                                 .overrides = overrides};
-        options.script.defines = define;
-        for (std::size_t i = 0; i < arguments.size(); ++i) options.script.arguments[static_cast<int>(i) + 1] = arguments[i];
-        options.script.all_arguments = !arguments.empty();
-        return imported(trainer, file, options);
-      },
-      nb::arg("trainer"), nb::arg("file"), nb::arg("cluster"), nb::arg("gpus").none(), nb::arg("model"),
-      nb::arg("sequence").none(), nb::arg("micro").none(), nb::arg("vocabulary").none(), nb::arg("overrides"), nb::arg("define"),
-      nb::arg("arguments"));
+  module.def("import_job",
+             [](const std::string& trainer, const std::string& file, const Stated& stated, const Overrides& overrides,
+                const std::map<std::string, std::string>& define, const Overrides& arguments) {
+               jobs::JobOptions options = options_of(stated);
+               options.overrides = overrides;
+               options.script.defines = define;
+               for (std::size_t i = 0; i < arguments.size(); ++i)
+                 options.script.arguments[static_cast<int>(i) + 1] = arguments[i];
+               options.script.all_arguments = !arguments.empty();
+               return imported(trainer, file, options);
+             });
   module.def(
       "import_log",
-      [](const std::string& file, const std::string& job, const std::string& cluster, std::optional<int> gpus,
-         const std::string& model, std::optional<int> sequence, std::optional<int> vocabulary, std::optional<int> run) {
+      [](const std::string& file, const std::string& job, int run, const Stated& stated) {
         return imported_log(
-            {.file = file,
-             .scenario = job,
-             .overrides = {},
-             .job = {.cluster = cluster, .gpus = gpus, .model = model, .sequence = sequence, .vocabulary = vocabulary},
-             .run = run.value_or(0),
-             .output = {}});
+            {.file = file, .scenario = job, .overrides = {}, .job = options_of(stated), .run = run, .output = {}});
       },
-      nb::arg("file"), nb::arg("job"), nb::arg("cluster"), nb::arg("gpus").none(), nb::arg("model"), nb::arg("sequence").none(),
-      nb::arg("vocabulary").none(), nb::arg("run").none(), Released());
+      Released());
   module.def("export", &exported);
 }
 

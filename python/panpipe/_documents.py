@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Union
 
 from panpipe import _core
-from panpipe._inputs import File, Scenario, Settings, _assignments, _count_if_given, _defines, _fault, _path, _text, _texts
+from panpipe._inputs import File, Scenario, Settings, _assignments, _count, _defines, _fault, _path, _text, _texts
 from panpipe._orders import asked as _asked
 from panpipe._results import Prediction
 from panpipe._views import Documented
@@ -143,6 +143,12 @@ def shipped(kind: str = "") -> list[dict[str, Any]]:
     return json.loads(_core.shipped(_text("kind", kind)))["items"]
 
 
+def _stated(**options: Any) -> dict[str, str | int]:
+    """Those of a job's options that are given, as the module takes them."""
+    given = {name: option for name, option in options.items() if option is not None}
+    return {name: (_path if name in ("cluster", "model") else _count)(name, option) for name, option in given.items()}
+
+
 def import_job(
     trainer: str,
     file: File,
@@ -159,34 +165,21 @@ def import_job(
 ) -> ImportedJob:
     """Turn a job of another trainer into a scenario. Its text is parsed; nothing is run.
 
-    trainer: {"megatron", "deepspeed", "accelerate", "nanotron", "torchtitan"}; whose job it is.
-    file: Arguments as a shell would pass them (megatron), or the trainer's configuration.
+    trainer: A name of `shipped("trainers")` that is imported; whose job it is.
+    file: A launch script or its arguments (megatron), or the trainer's configuration.
     cluster: A cluster file or shipped name; nodes of eight H100 unless given.
-    gpus: GPUs of the job, where it leaves them open.
-    model: The model's config.json, for trainers whose configuration holds none.
-    sequence, micro: Tokens of a sample; samples of a microbatch.
-    vocabulary: Of megatron: tokens of the tokenizer.
+    gpus, model, sequence, vocabulary: GPUs of the job, the model's config.json, tokens of a sample and of the tokenizer, where the
+        job does not state them.
+    micro: Samples of a microbatch, where they are open.
     define, arguments: Of a script of megatron: variables that it leaves open, and all arguments that it takes.
     overrides: Of torchtitan: words behind the file, ``["--parallelism.tensor_parallel_degree", "2"]``.
     Returns ImportedJob: `.scenario` is a dict for the other functions.
     Raises InputError: A trainer that does not exist, a value that is none, degrees that contradict each other; with file, line
         and column.
     """
-    return ImportedJob(
-        *_core.import_job(
-            _text("trainer", trainer),
-            _path("file", file),
-            _path("cluster", cluster),
-            _count_if_given("gpus", gpus),
-            _path("model", model),
-            _count_if_given("sequence", sequence),
-            _count_if_given("micro", micro),
-            _count_if_given("vocabulary", vocabulary),
-            _texts("overrides", overrides),
-            _defines(define),
-            _texts("arguments", arguments),
-        )
-    )
+    stated = _stated(cluster=cluster, gpus=gpus, model=model, sequence=sequence, micro=micro, vocabulary=vocabulary)
+    script = _texts("overrides", overrides), _defines(define), _texts("arguments", arguments)
+    return ImportedJob(*_core.import_job(_text("trainer", trainer), _path("file", file), stated, *script))
 
 
 def import_log(
@@ -210,16 +203,8 @@ def import_log(
     run: The number of the run, in a log of several; the last one unless given.
     Raises InputError: A file that is no such log, a run that does not exist.
     """
-    text, table, yaml, row = _core.import_log(
-        _path("file", file),
-        _path("job", job),
-        _path("cluster", cluster),
-        _count_if_given("gpus", gpus),
-        _path("model", model),
-        _count_if_given("sequence", sequence),
-        _count_if_given("vocabulary", vocabulary),
-        _count_if_given("run", run),
-    )
+    stated = _stated(cluster=cluster, gpus=gpus, model=model, sequence=sequence, vocabulary=vocabulary)
+    text, table, yaml, row = _core.import_log(_path("file", file), _path("job", job), _count("run", run, 0), stated)
     return TrainingLog(json.loads(text), table, yaml, row)
 
 

@@ -9,8 +9,10 @@
 #include "base/error.hpp"
 #include "base/input/source_text.hpp"
 #include "base/input/yaml_document.hpp"
+#include "base/text/trimmed.hpp"
 #include "jobs/import.hpp"
 #include "jobs/job_json.hpp"
+#include "jobs/stated_options.hpp"
 #include "jobs/trainer_jobs.hpp"
 #include "present/picture/timeline_picture.hpp"
 #include "present/result/read_result.hpp"
@@ -22,12 +24,11 @@ namespace {
 
 jobs::JobOptions options_of(const Call& call) {
   jobs::JobOptions options;
-  options.cluster = call.text("cluster");
-  if (call.has("gpus")) options.gpus = call.number("gpus", 0);
-  options.model = call.text("model");
-  if (call.has("sequence")) options.sequence = call.number("sequence", 0);
-  if (call.has("micro")) options.micro = call.number("micro", 0);
-  if (call.has("vocabulary")) options.vocabulary = call.number("vocabulary", 0);
+  for (const jobs::StatedOption& row : jobs::stated_options())
+    if (row.text != nullptr)
+      options.*row.text = call.text(row.name);
+    else if (call.has(row.name))
+      options.*row.number = call.number(row.name, 0);
   options.keeps_unknown = true;
   return options;
 }
@@ -50,11 +51,6 @@ Answer answer_of(const jobs::ImportedJob& job, const char* kind) {
   return answer;
 }
 
-bool is_braced(const std::string& text) {
-  const std::size_t first = text.find_first_not_of(" \t\r\n");
-  return first != std::string::npos && text[first] == '{';
-}
-
 bool holds(const std::string& text, std::string_view words) { return text.find(words) != std::string::npos; }
 
 // Keys that one trainer's configurations have.
@@ -75,7 +71,7 @@ std::vector<std::string> trainers_of(const Call& call, const std::string& text, 
   if (!script)
     for (const Mark& mark : kMarks)
       if (holds(text, mark.word)) return {mark.trainer};
-  if (is_braced(text))  // TorchTitan's importer takes any map, and its default model for the rest
+  if (trimmed(text).starts_with('{'))  // TorchTitan's importer takes any map, and its default model for the rest
     throw InputError(
         "this is JSON of no kind that is known",
         "the page reads a model's config.json, which has a model_type, results, traces, and configurations of DeepSpeed, "
@@ -169,7 +165,7 @@ Answer answer_read(const Call& call) {
   const std::string suffix = std::filesystem::path(file).extension().string();
   if (suffix == ".gz" || suffix == ".pickle") return read_piece(call, file);
   const std::string text = read_text_file(file);
-  const bool braced = is_braced(text);
+  const bool braced = trimmed(text).starts_with('{');
   if (call.has("trainer")) return read_job(call, file, text, false);
   if (text.starts_with("panpipe:") || holds(text, "\npanpipe:")) {
     const NodePtr root = parse_document(text, file, "");
