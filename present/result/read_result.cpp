@@ -244,6 +244,12 @@ ResultDocument to_result(const Json& document, const std::string& path) {
 
 }  // namespace
 
+std::optional<double> ResultDocument::metric(std::string_view name) const {
+  for (const auto& [key, value] : metrics)
+    if (key == name) return value;
+  return std::nullopt;
+}
+
 ResultDocument parse_result(const std::string& text, const std::string& path) {
   const Json document = parse_json<Json>(text, path);
   if (!document.is_object() || document.value("schema", Json()) != kSchema)

@@ -4,6 +4,8 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "costmodel/timeline/timeline.hpp"
@@ -26,6 +28,7 @@ struct ResultDocument {
   Timeline timeline;  // spans, devices with memory, contention; parts missing in the document stay empty
 
   bool measured() const { return kind == TimelineKind::Measured; }
+  std::optional<double> metric(std::string_view name) const;
 };
 
 // `path` is a result.json, or a folder with one. Throws InputError if it is missing, not JSON, another kind of document (named in

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <tuple>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/option_fault.hpp"
@@ -22,9 +24,8 @@ constexpr const char* kTolerance = "tolerance";
 
 // Devices without a peak rate have no MFU; documents hold a 0 for it.
 std::optional<double> value_of(const present::ResultDocument& result, const std::string& name) {
-  for (const auto& [key, value] : result.metrics)
-    if (key == name) return name == "mfu" && value == 0 ? std::nullopt : std::optional(value);
-  return std::nullopt;
+  const std::optional<double> value = result.metric(name);
+  return name == "mfu" && value == 0 ? std::nullopt : value;
 }
 
 std::string what_is_missing(const present::ResultDocument& result) {
@@ -32,13 +33,15 @@ std::string what_is_missing(const present::ResultDocument& result) {
          ": this result has no timeline, so its actions cannot be compared: make it with the timeline, or compare metrics alone";
 }
 
-// The actions of a compute lane, without times: they show the plan.
-std::set<std::tuple<std::int32_t, int, std::int32_t, std::int32_t, int>> passes(const Timeline& timeline) {
-  std::set<std::tuple<std::int32_t, int, std::int32_t, std::int32_t, int>> found;
+// An action of a compute lane, without its times, and the device that does it: they show the plan.
+using Pass = std::tuple<ActionKind, std::int32_t, std::int32_t, std::int8_t>;
+using PlacedPass = std::pair<std::int32_t, Pass>;
+
+std::set<PlacedPass> passes(const Timeline& timeline) {
+  std::set<PlacedPass> found;
   for (const Span& span : timeline.spans)
     if (span.lane == Lane::Compute && span.action.is_compute())
-      found.emplace(span.device, static_cast<int>(span.action.kind), span.action.stage, span.action.microbatch,
-                    span.action.split);
+      found.insert({span.device, {span.action.kind, span.action.stage, span.action.microbatch, span.action.split}});
   return found;
 }
 
@@ -57,9 +60,9 @@ Timeline without_repeats(const Timeline& timeline, const Timeline& other) {
 }
 
 // The same whatever devices do it: of replicas and shards that are equal, one.
-std::set<std::tuple<int, std::int32_t, std::int32_t, int>> work(const Timeline& timeline) {
-  std::set<std::tuple<int, std::int32_t, std::int32_t, int>> found;
-  for (const auto& [device, kind, stage, microbatch, split] : passes(timeline)) found.emplace(kind, stage, microbatch, split);
+std::set<Pass> work(const Timeline& timeline) {
+  std::set<Pass> found;
+  for (const auto& [device, pass] : passes(timeline)) found.insert(pass);
   return found;
 }
 
@@ -75,36 +78,26 @@ std::string size_text(const Timeline& timeline) {
                      microbatches.size(), done.size());
 }
 
-// The first pass that only one of them has; empty where both have the same. First whether it is done at all, then where, on the
-// devices that neither folded.
+// The first of the passes that the other result does not have; empty where there is none.
+template <class InOther>
+std::string only_in(const char* name, const std::set<PlacedPass>& own, const InOther& in_other) {
+  const auto first = std::find_if_not(own.begin(), own.end(), in_other);
+  if (first == own.end()) return "";
+  Action action;
+  std::tie(action.kind, action.stage, action.microbatch, action.split) = first->second;
+  return fmt::format("only {} has {} on device {}", name, to_text(action), first->first);
+}
+
+// First whether a pass is done at all, then where, on the devices that neither folded.
 std::string difference_of(const Timeline& a, const Timeline& b, const Timeline& own_a, const Timeline& own_b) {
-  std::string found;
-  const auto look = [&](const Timeline& one, const char* name, const auto& has) {
-    for (const auto& [device, kind, stage, microbatch, split] : passes(one)) {
-      if (!found.empty() || has(device, kind, stage, microbatch, split)) continue;
-      Action action;
-      action.kind = static_cast<ActionKind>(kind);
-      action.stage = stage;
-      action.microbatch = microbatch;
-      action.split = static_cast<std::int8_t>(split);
-      found = fmt::format("only {} has {} on device {}", name, to_text(action), device);
-    }
-  };
-  const auto done_in = [](const Timeline& timeline) {
-    return [done = work(timeline)](std::int32_t, int kind, std::int32_t stage, std::int32_t microbatch, int split) {
-      return done.contains({kind, stage, microbatch, split});
-    };
-  };
-  const auto there_in = [](const Timeline& timeline) {
-    return [there = passes(timeline)](std::int32_t device, int kind, std::int32_t stage, std::int32_t microbatch, int split) {
-      return there.contains({device, kind, stage, microbatch, split});
-    };
-  };
-  look(a, "A", done_in(b));
-  look(b, "B", done_in(a));
-  look(own_a, "A", there_in(own_b));
-  look(own_b, "B", there_in(own_a));
-  return found;
+  const std::set<Pass> done_a = work(a), done_b = work(b);
+  const std::set<PlacedPass> there_a = passes(own_a), there_b = passes(own_b);
+  for (const std::string& found : {only_in("A", passes(a), [&](const PlacedPass& p) { return done_b.contains(p.second); }),
+                                   only_in("B", passes(b), [&](const PlacedPass& p) { return done_a.contains(p.second); }),
+                                   only_in("A", there_a, [&](const PlacedPass& p) { return there_b.contains(p); }),
+                                   only_in("B", there_b, [&](const PlacedPass& p) { return there_a.contains(p); })})
+    if (!found.empty()) return found;
+  return "";
 }
 
 void require_same_plan(const Timeline& a, const Timeline& b, const Timeline& own_a, const Timeline& own_b) {
@@ -153,32 +146,23 @@ void compare_metrics(Comparison& result, const std::vector<Tolerance>& tolerance
 }
 
 void compare_classes(Comparison& result, const Timeline& a, const Timeline& b) {
-  // (lane, kind, name, stage)
-  struct Sums {
-    int count = 0;
-    double time = 0;
-  };
-  std::map<std::tuple<Lane, int, std::string, std::int32_t>, std::pair<Sums, Sums>> classes;
-  const auto add = [&](const Timeline& timeline, Sums std::pair<Sums, Sums>::*side) {
+  std::map<std::tuple<Lane, ActionKind, std::string, std::int32_t>, ComparedClass> classes;  // their means are sums at first
+  const auto add = [&](const Timeline& timeline, int ComparedClass::*count, double ComparedClass::*sum) {
     for (const Span& span : timeline.spans) {
       if (span.lane == Lane::Send) continue;  // the receive carries the same time
-      Sums& sums = classes[{span.lane, static_cast<int>(span.action.kind), name_of_span(span), span.action.stage}].*side;
-      ++sums.count;
-      sums.time += (span.end - span.start).base();
+      const auto key = std::tuple(span.lane, span.action.kind, name_of_span(span), span.action.stage);
+      ComparedClass& row = classes[key];
+      std::tie(row.lane, std::ignore, row.name, row.stage) = key;
+      ++(row.*count);
+      row.*sum += (span.end - span.start).base();
     }
   };
-  add(a, &std::pair<Sums, Sums>::first);
-  add(b, &std::pair<Sums, Sums>::second);
-  for (const auto& [key, sums] : classes) {
-    ComparedClass row;
-    row.lane = std::get<0>(key);
-    row.name = std::get<2>(key);
-    row.stage = std::get<3>(key);
-    row.count_a = sums.first.count;
-    row.count_b = sums.second.count;
-    row.mean_a = row.count_a ? sums.first.time / row.count_a : 0;
-    row.mean_b = row.count_b ? sums.second.time / row.count_b : 0;
-    row.total_difference = (result.reference_is_b ? 1 : -1) * (sums.first.time - sums.second.time);
+  add(a, &ComparedClass::count_a, &ComparedClass::mean_a);
+  add(b, &ComparedClass::count_b, &ComparedClass::mean_b);
+  for (auto& [key, row] : classes) {
+    row.total_difference = (result.reference_is_b ? 1 : -1) * (row.mean_a - row.mean_b);
+    row.mean_a /= std::max(row.count_a, 1);
+    row.mean_b /= std::max(row.count_b, 1);
     result.classes.push_back(std::move(row));
   }
 }
@@ -209,30 +193,19 @@ void compare_waits(Comparison& result, const Timeline& a, const Timeline& b) {
     std::tie(wait.device, wait.reason, wait.peer) = key;
     return wait;
   };
-  for (const auto& [key, wait] : waits_of(a)) {
-    row(key).a = wait.idle;
-    row(key).transit_a = wait.transit;
-  }
-  for (const auto& [key, wait] : waits_of(b)) {
-    row(key).b = wait.idle;
-    row(key).transit_b = wait.transit;
-  }
+  for (const auto& [key, wait] : waits_of(a)) std::tie(row(key).a, row(key).transit_a) = std::tie(wait.idle, wait.transit);
+  for (const auto& [key, wait] : waits_of(b)) std::tie(row(key).b, row(key).transit_b) = std::tie(wait.idle, wait.transit);
   for (const auto& [key, wait] : rows) result.waits.push_back(wait);
   std::stable_sort(result.waits.begin(), result.waits.end(), [](const ComparedWait& x, const ComparedWait& y) {
     return x.device != y.device ? x.device < y.device : std::max(x.a, x.b) > std::max(y.a, y.b);
   });
 }
 
-double figure(const present::ResultDocument& result, std::string_view name) {
-  const auto found = std::find_if(result.metrics.begin(), result.metrics.end(), [&](const auto& m) { return m.first == name; });
-  return found == result.metrics.end() ? 0 : found->second;
-}
-
 std::optional<bool> lies_inside(const present::ResultDocument& measured, const present::ResultDocument& predicted) {
-  const double low = figure(predicted, "step_time_p10_s"), high = figure(predicted, "step_time_p90_s");
-  const double step = figure(measured, "step_time_s");
-  if (high <= 0) return std::nullopt;
-  return low <= step && step <= high;
+  const auto low = predicted.metric("step_time_p10_s"), high = predicted.metric("step_time_p90_s");
+  const double step = measured.metric("step_time_s").value_or(0);
+  if (high.value_or(0) <= 0) return std::nullopt;
+  return low.value_or(0) <= step && step <= *high;
 }
 
 }  // namespace

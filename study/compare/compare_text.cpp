@@ -128,11 +128,7 @@ void write_document(JsonWriter& out, std::string_view name, const present::Resul
 // How sure the prediction is, in the words of `estimate`.
 std::string sureness(const present::ResultDocument& document) {
   if (!document.evidence) return "";
-  const auto figure = [&](std::string_view name) {
-    for (const auto& [metric, value] : document.metrics)
-      if (metric == name) return value;
-    return 0.0;
-  };
+  const auto figure = [&](std::string_view name) { return document.metric(name).value_or(0); };
   return sureness_text(figure("step_time_p10_s"), figure("step_time_p50_s"), figure("step_time_p90_s"), *document.evidence);
 }
 

@@ -66,12 +66,6 @@ class Hints {
   }
 
  private:
-  double metric(const std::string& name) const {
-    for (const auto& [key, value] : result_.metrics)
-      if (key == name) return value;
-    return 0;
-  }
-
   void add(double seconds, const std::string& text) {
     if (seconds >= kLeastShare * step_) hints_.push_back({seconds, text});
   }
@@ -138,7 +132,7 @@ class Hints {
 
   // Idle time of a pipeline's ramp stays the same when the microbatches are doubled: b becomes b / (2 - b).
   void bubble() {
-    const double idle = metric("bubble_step");
+    const double idle = result_.metric("bubble_step").value_or(0);
     const double doubled = idle / (2 - idle);
     std::vector<std::string> ways;
     if (plan_.degrees.pipeline > 1 && !plan_.splits_backward)
@@ -170,7 +164,7 @@ class Hints {
     const LinkContention* worst = nullptr;
     for (const LinkContention& link : result_.timeline.contention)
       if (!worst || link.lost > worst->lost) worst = &link;
-    const double lost = metric("contention_s");
+    const double lost = result_.metric("contention_s").value_or(0);
     std::string text = fmt::format("{} is lost because transfers share links.", share(lost));
     if (worst && worst->lost > Duration(0))
       text += fmt::format(" Most at {}: {} over all transfers, up to {} at once.", worst->resource, to_text(worst->lost),

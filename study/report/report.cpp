@@ -10,6 +10,7 @@
 #include <optional>
 #include <regex>
 #include <set>
+#include <string_view>
 
 #include "base/error.hpp"
 #include "base/files/files_read.hpp"
@@ -42,11 +43,7 @@ std::string text_of(const fs::path& path) {
   return text.value_or("");
 }
 
-double metric(const present::ResultDocument& result, const std::string& name) {
-  for (const auto& [key, value] : result.metrics)
-    if (key == name) return value;
-  return kNone;
-}
+double metric(const present::ResultDocument& result, std::string_view name) { return result.metric(name).value_or(kNone); }
 
 class Report {
  public:

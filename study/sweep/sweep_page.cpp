@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <sstream>
 
 #include "base/text/memory_text.hpp"
@@ -29,6 +30,7 @@ class SweepPage {
   SweepPage(const SweepGrid& grid, const std::vector<SweepCell>& cells)
       : grid_(grid),
         cells_(cells),
+        name_(grid.scenario.substr(grid.scenario.find_last_of('/') + 1)),
         measure_(measure_for(cells)),
         rankings_(rankings(grid, cells)),
         verdicts_(verdicts(grid, cells)) {
@@ -46,8 +48,8 @@ class SweepPage {
   }
 
   std::string run(const std::string& shard) {
-    const std::string name = grid_.scenario.substr(grid_.scenario.find_last_of('/') + 1);
-    present::Page page(title(), fmt::format("{}: {}{}{}; panpipe {}", name, engine_words(),
+    const char* engine = grid_.engine == "simulate" ? "simulated, links are shared" : "estimated, links are idle";
+    present::Page page(title(), fmt::format("{}: {}{}{}; panpipe {}", name_, engine,
                                             grid_.method.empty() ? "" : ", planned cell by cell (" + grid_.method + ")",
                                             shard.empty() ? "" : ", shard " + shard, grid_.version));
     std::istringstream heading(grid_.heading + evidence_heading(grid_, cells_));
@@ -55,21 +57,19 @@ class SweepPage {
     page.figures(figures());
     page.list(what_varies());
     if (measure_.per_sample) page.note("The cells differ in samples per step, so they are compared by the time per sample.");
-    if (rankings_.size() > 1) page.heading("Best for each " + environment_keys()).add(best_for_each());
+    if (rankings_.size() > 1) page.heading("Best for each " + keys(true)).add(best_for_each());
     page.heading(measured() + " against memory").add(pareto());
-    page.note(rankings_.size() > 1
-                  ? "Hollow marks do not fit."
-                  : "The dashed line joins the cells that fit and that no other one beats in both. Hollow marks do "
-                    "not fit.");
+    const char* front = "The dashed line joins the cells that fit and that no other one beats in both. ";
+    page.note(std::string(rankings_.size() > 1 ? "" : front) + "Hollow marks do not fit.");
+    const bool one = beyond_ == 1;
     if (beyond_ > 0)
-      page.note(fmt::format("{} that {} not fit {} far more memory and would lie beyond the right end; the table has {}.",
-                            beyond_ == 1 ? "One cell" : fmt::format("{} cells", beyond_), beyond_ == 1 ? "does" : "do",
-                            beyond_ == 1 ? "needs" : "need", beyond_ == 1 ? "it" : "them"));
+      page.note(fmt::format("{} not fit {} far more memory and would lie beyond the right end; the table has {}.",
+                            one ? "One cell that does" : fmt::format("{} cells that do", beyond_), one ? "needs" : "need",
+                            one ? "it" : "them"));
     page.heading("Along one axis");
     std::vector<std::string> plots;
     for (std::size_t axis = 0; axis < grid_.axes.size(); ++axis)
-      if (grid_.axes[axis].values.size() > 1)
-        plots.push_back(numeric(grid_.axes[axis]) ? to_html(lines(axis)) : to_html(bars(axis)));
+      if (grid_.axes[axis].values.size() > 1) plots.push_back(numeric(axis) ? to_html(lines(axis)) : to_html(bars(axis)));
     page.side_by_side(plots);
     page.heading("Every cell");
     if (const std::string answer = conclusion(grid_, cells_); rankings_.size() == 1 && !answer.empty())
@@ -80,10 +80,6 @@ class SweepPage {
   }
 
  private:
-  std::string engine_words() const {
-    return grid_.engine == "simulate" ? "simulated, links are shared" : "estimated, links are idle";
-  }
-
   static std::string capital(std::string text) {
     text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
     return text;
@@ -93,25 +89,23 @@ class SweepPage {
   std::string title() const {
     const std::string line = grid_.heading.substr(0, grid_.heading.find('\n')), model = line.substr(0, line.find(" ("));
     const bool has_model = !line.empty() && line.rfind("on ", 0) != 0 && line.find(" (") != std::string::npos;
-    const std::string name = grid_.scenario.substr(grid_.scenario.find_last_of('/') + 1);
-    std::vector<std::string> keys;
-    for (const SweepAxis& axis : grid_.axes) keys.push_back(axis.key);
-    return fmt::format("Sweep of {} over {}", has_model ? model : name, fmt::join(keys, ", "));
+    return fmt::format("Sweep of {} over {}", has_model ? model : name_, keys(false));
   }
 
-  std::string environment_keys() const {
-    std::vector<std::string> keys;
+  // Of all axes, or of those that separate environments.
+  std::string keys(bool separating) const {
+    std::string text;
     for (std::size_t axis = 0; axis < grid_.axes.size(); ++axis)
-      if (grid_.separates(axis)) keys.push_back(grid_.axes[axis].key);
-    return fmt::format("{}", fmt::join(keys, ", "));
+      if (!separating || grid_.separates(axis)) text += (text.empty() ? "" : ", ") + grid_.axes[axis].key;
+    return text;
   }
 
   present::Table best_for_each() const {
     present::Table table;
-    std::vector<std::size_t> given, chosen;
-    for (std::size_t axis = 0; axis < grid_.axes.size(); ++axis) (grid_.separates(axis) ? given : chosen).push_back(axis);
-    for (const auto& axes : {given, chosen})
-      for (const std::size_t axis : axes) table.columns.push_back({grid_.axes[axis].key, "", numeric(grid_.axes[axis]), ""});
+    std::vector<std::size_t> axes(grid_.axes.size());  // those of the environment first
+    std::iota(axes.begin(), axes.end(), 0);
+    const auto chosen = std::stable_partition(axes.begin(), axes.end(), [&](std::size_t axis) { return grid_.separates(axis); });
+    for (const std::size_t axis : axes) table.columns.push_back(head_of(axis));
     if (!grid_.method.empty()) table.columns.push_back({"plan", "", false, ""});
     table.columns.insert(table.columns.end(), {{measure_.name(), scale_.unit, true, ""},
                                                {"peak memory", memory_scale_.unit, true, "of the fullest device"},
@@ -120,10 +114,10 @@ class SweepPage {
       const SweepCell& best = cells_[group.front()];
       const bool fits = best.status == CellStatus::Fits;
       std::vector<present::TableCell> row;
-      for (const std::size_t axis : given) row.push_back(setting(axis, group.front()));
-      for (const std::size_t axis : chosen) row.push_back(fits ? setting(axis, group.front()) : present::words("–"));
-      if (!fits && !chosen.empty())
-        row[given.size()] = present::words(best.has_answer() ? "none fits" : "no answer", present::Tone::Bad);
+      for (const std::size_t axis : axes)
+        row.push_back(fits || grid_.separates(axis) ? setting(axis, group.front()) : present::words("–"));
+      if (!fits && chosen != axes.end())
+        row[chosen - axes.begin()] = present::words(best.has_answer() ? "none fits" : "no answer", present::Tone::Bad);
       if (!grid_.method.empty()) row.push_back(present::words(fits ? best.plan : ""));
       row.push_back(present::number(fits ? time(best) : kNone, 2));
       row.push_back(present::number(fits ? memory(best) : kNone, 1));
@@ -134,16 +128,17 @@ class SweepPage {
     return table;
   }
 
+  present::Column head_of(std::size_t axis) const { return {grid_.axes[axis].key, "", numeric(axis), ""}; }
+
   present::TableCell setting(std::size_t axis, std::size_t cell) const {
     present::TableCell result = present::words(values_[cell][axis]);
-    if (numeric(grid_.axes[axis])) result.value = parse_number(values_[cell][axis]).value;
+    if (numeric(axis)) result.value = parse_number(values_[cell][axis]).value;
     return result;
   }
 
   std::string measured() const { return capital(measure_.name()); }  // "Step time", or "Time per sample"
 
   double time(const SweepCell& cell) const { return scale_.factor * measure_.of(cell).value_or(kNone); }
-  double step(const SweepCell& cell) const { return step_scale_.factor * cell.metric("step_time_s").value_or(kNone); }
   double memory(const SweepCell& cell) const { return memory_scale_.factor * cell.metric("peak_memory_bytes").value_or(kNone); }
 
   std::string hint(std::size_t i) const {
@@ -159,7 +154,7 @@ class SweepPage {
     std::size_t fit = 0, large = 0;
     const SweepCell *fastest = nullptr, *smallest = nullptr;
     for (const SweepCell& cell : cells_) {
-      large += cell.status == CellStatus::TooLarge ? 1 : 0;
+      large += cell.status == CellStatus::TooLarge;
       if (cell.status != CellStatus::Fits) continue;
       ++fit;
       if (!fastest || time(cell) < time(*fastest)) fastest = &cell;
@@ -217,23 +212,14 @@ class SweepPage {
     for (const SweepCell& cell : cells_)
       if (cell.status == CellStatus::Fits) largest = std::max(largest, memory(cell));
     if (axis) plot.series = grid_.axes[*axis].values;
-    for (std::size_t i = 0; i < cells_.size(); ++i)
-      if (cells_[i].has_answer()) {
-        const bool too_large = cells_[i].status == CellStatus::TooLarge;
-        if (too_large && largest > 0 && memory(cells_[i]) > kBeyond * largest)
-          ++beyond_;
-        else
-          plot.points.push_back({memory(cells_[i]), time(cells_[i]), axis ? place(*axis, i) : 0, hint(i), too_large});
-      }
+    for (std::size_t i = 0; i < cells_.size(); ++i) {
+      const bool too_large = cells_[i].status == CellStatus::TooLarge;
+      if (too_large && largest > 0 && memory(cells_[i]) > kBeyond * largest)
+        ++beyond_;
+      else if (cells_[i].has_answer())
+        plot.points.push_back({memory(cells_[i]), time(cells_[i]), axis ? place(*axis, i) : 0, hint(i), too_large});
+    }
     return plot;
-  }
-
-  // Numbers stand where they are.
-  present::Axis axis_of(std::size_t axis, std::vector<double>& places) const {
-    const SweepAxis& own = grid_.axes[axis];
-    for (const std::string& value : own.values) places.push_back(*parse_number(value).value);
-    const auto [low, high] = std::minmax_element(places.begin(), places.end());
-    return {own.key, *low > 0 && *high >= 8 * *low ? present::AxisKind::Log : present::AxisKind::Linear, places};
   }
 
   // The other axes' values; numbers with their keys.
@@ -242,7 +228,7 @@ class SweepPage {
     for (std::size_t other = 0; other < grid_.axes.size(); ++other) {
       if (other == axis || grid_.axes[other].values.size() < 2 || (given_only && !grid_.separates(other))) continue;
       if (!name.empty()) name += ", ";
-      if (numeric(grid_.axes[other])) name.append(grid_.axes[other].key).append("=");
+      if (numeric(other)) name.append(grid_.axes[other].key).append("=");
       name += values_[cell][other];
     }
     return name;
@@ -258,8 +244,11 @@ class SweepPage {
   // A line per combination of the other axes' values, or the best over all of them.
   present::Lines lines(std::size_t axis) const {
     present::Lines plot;
-    std::vector<double> places;
-    plot.x = axis_of(axis, places);
+    const SweepAxis& own = grid_.axes[axis];
+    std::vector<double> places;  // numbers stand where they are
+    for (const std::string& value : own.values) places.push_back(*parse_number(value).value);
+    const auto [low, high] = std::minmax_element(places.begin(), places.end());
+    plot.x = {own.key, *low > 0 && *high >= 8 * *low ? present::AxisKind::Log : present::AxisKind::Linear, places};
     const std::size_t count = places.size(), others = grid_.size() / count;
     const bool best = others > kMostLines;
     plot.title = title_of(axis, best);
@@ -270,20 +259,16 @@ class SweepPage {
       const auto [line, is_new] = line_of.emplace(name, plot.lines.size());
       if (is_new) plot.lines.push_back({name, std::vector<present::Point>(count, {kNone, kNone, 0, "", false})});
       const auto at = static_cast<std::size_t>(place(axis, i));
-      add(plot.lines[line->second].points[at], places[at], i, best);
+      const SweepCell& cell = cells_[i];
+      present::Point& point = plot.lines[line->second].points[at];
+      if (!cell.has_answer() || (best && (cell.status != CellStatus::Fits || time(cell) >= point.y))) continue;  // a gap
+      point = {places[at], time(cell), 0, hint(i), cell.status == CellStatus::TooLarge};
     }
     std::erase_if(plot.lines, [](const present::PlotLine& line) {
       return std::none_of(line.points.begin(), line.points.end(),
                           [](const present::Point& point) { return std::isfinite(point.y); });
     });
     return plot;
-  }
-
-  // A cell without an answer leaves a gap.
-  void add(present::Point& point, double x, std::size_t cell, bool best) const {
-    if (!cells_[cell].has_answer() || (best && cells_[cell].status != CellStatus::Fits)) return;
-    if (best && time(cells_[cell]) >= point.y) return;
-    point = {x, time(cells_[cell]), 0, hint(cell), cells_[cell].status == CellStatus::TooLarge};
   }
 
   // Bars of the axis' values, from the best on; where there are few, once for each combination of the others.
@@ -293,17 +278,16 @@ class SweepPage {
     const bool best = others == 1 || grid_.size() > kMostBars;
     plot.title = title_of(axis, best && others > 1);
     plot.value = {fmt::format("{}, {}", measure_.name(), scale_.unit), present::AxisKind::FromZero};
-    std::vector<std::vector<std::size_t>> groups;  // of cells, from the best group on
+    std::vector<std::pair<std::string, std::vector<std::size_t>>> groups;  // of cells, from the best group on
     std::map<std::string, std::size_t> group_of;
     for (const std::size_t i : order_) {
       const auto [group, is_new] = group_of.emplace(others_of(axis, i, best), groups.size());
-      if (is_new) groups.emplace_back();
-      groups[group->second].push_back(i);
+      if (is_new) groups.push_back({group->first, {}});
+      groups[group->second].second.push_back(i);
     }
-    for (const auto& group : groups) {
+    for (const auto& [name, group] : groups) {
       if (!best && !cells_[group.front()].has_answer()) continue;  // none of the group has one
-      if (const std::string name = others_of(axis, group.front(), best); groups.size() > 1 || !best)
-        plot.bars.push_back({name, {}, ""});
+      if (groups.size() > 1 || !best) plot.bars.push_back({name, {}, ""});
       add_bars(plot, axis, group, best && others > 1);
     }
     return plot;
@@ -337,7 +321,7 @@ class SweepPage {
 
   present::Table table() const {
     present::Table table;
-    for (const SweepAxis& axis : grid_.axes) table.columns.push_back({axis.key, "", numeric(axis), ""});
+    for (std::size_t axis = 0; axis < grid_.axes.size(); ++axis) table.columns.push_back(head_of(axis));
     table.columns.insert(table.columns.end(), {{"verdict", "", false, ""}, {"step time", step_scale_.unit, true, ""}});
     if (measure_.per_sample) table.columns.push_back({"a sample", scale_.unit, true, "step time by samples in a step"});
     table.columns.insert(table.columns.end(), {{"samples", "1/s", true, ""},
@@ -352,19 +336,19 @@ class SweepPage {
     return table;
   }
 
-  static bool numeric(const SweepAxis& axis) {
-    return std::all_of(axis.values.begin(), axis.values.end(),
-                       [](const auto& value) { return parse_number(value).value.has_value(); });
+  bool numeric(std::size_t axis) const {
+    const std::vector<std::string>& values = grid_.axes[axis].values;
+    return std::all_of(values.begin(), values.end(), [](const auto& value) { return parse_number(value).value.has_value(); });
   }
 
   std::vector<present::TableCell> row(std::size_t i) const {
     const SweepCell& cell = cells_[i];
+    const auto metric = [&](const char* name) { return cell.metric(name).value_or(kNone); };
+    const present::Tone tone = cell.status == CellStatus::TooLarge ? present::Tone::Bad : present::Tone::Plain;
     std::vector<present::TableCell> row;
     for (std::size_t axis = 0; axis < grid_.axes.size(); ++axis) row.push_back(setting(axis, i));
     row.push_back(verdict(i));
-    const auto metric = [&](const char* name) { return cell.metric(name).value_or(kNone); };
-    const present::Tone tone = cell.status == CellStatus::TooLarge ? present::Tone::Bad : present::Tone::Plain;
-    row.push_back(present::number(step(cell), 2));
+    row.push_back(present::number(step_scale_.factor * metric("step_time_s"), 2));
     if (measure_.per_sample) row.push_back(present::number(time(cell), 2));
     row.push_back(present::number(metric("samples_per_s"), 2));
     row.push_back(present::number(metric("mfu") > 0 ? 100 * metric("mfu") : kNone, 1));
@@ -389,15 +373,13 @@ class SweepPage {
     if (!step) return present::words("");
     const double compute = cell.metric("compute_s").value_or(0), exposed = cell.metric("exposed_communication_s").value_or(0);
     const double share = *step > 0 ? 100 * compute / *step : 0;
-    return {fmt::format("compute {:.1f} % of the step", share),
-            share,
-            present::Tone::Plain,
-            "",
-            {compute, exposed, std::max(0.0, *step - compute - exposed)}};
+    const std::vector<double> parts = {compute, exposed, std::max(0.0, *step - compute - exposed)};
+    return {fmt::format("compute {:.1f} % of the step", share), share, present::Tone::Plain, "", parts};
   }
 
   const SweepGrid& grid_;
   const std::vector<SweepCell>& cells_;
+  std::string name_;                              // of the scenario's file
   std::vector<std::vector<std::string>> values_;  // of each cell, by axis
   SweepMeasure measure_;
   std::vector<std::vector<std::size_t>> rankings_;
