@@ -7,12 +7,6 @@
 
 namespace panpipe::planner::piper {
 
-const std::vector<Choice>& choices_of(const PlanningProblem& problem, const StageChoice& stage, std::size_t member) {
-  const auto degree = std::find(problem.degrees.begin(), problem.degrees.end(), stage.tensor);
-  PANPIPE_CHECK(degree != problem.degrees.end(), "a stage has a tensor degree that the problem does not offer");
-  return problem.layers[stage.layers[member]].choices[degree - problem.degrees.begin()];
-}
-
 const Choice& choice_of(const PlanningProblem& problem, const StageChoice& stage, std::size_t member) {
   const std::vector<Choice>& choices = choices_of(problem, stage, member);
   PANPIPE_CHECK(at(stage.choice[member]) < choices.size(), "a stage has a choice that its layer does not offer");

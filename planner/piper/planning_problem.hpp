@@ -25,7 +25,7 @@ inline double extra(const std::vector<double>& bytes, std::size_t position) { re
 
 struct Layer {
   std::string name;
-  std::vector<std::vector<Choice>> choices;  // indexed like PlanningProblem::degrees; an empty list: the layer lacks this degree
+  std::vector<std::vector<Choice>> choices;  // indexed like PlanningProblem::degrees; an empty list: the layer lacks this way
 };
 
 struct Edge {
@@ -35,7 +35,8 @@ struct Edge {
 
 // The fixed parts of the problem, and the ranges searched.
 struct PlanningProblem {
-  std::vector<int> degrees;   // tensor degrees, ascending
+  // The ways to run a stage: tensor degrees, ascending. One that stands twice has different choices each time.
+  std::vector<int> degrees;
   std::vector<Layer> layers;  // topological order
   std::vector<Edge> edges;    // from < to
   int devices = 1;
@@ -46,8 +47,7 @@ struct PlanningProblem {
   int most_data = 0;
   int stages = 0;                // exact number; 0 = any
   double recompute_reserve = 0;  // additional bytes of a stage that recomputes anything: one recomputed block
-  // A stage recomputes all of its layers or none; a layer that has only one of both takes that.
-  bool one_choice_per_stage = false;
+  bool contiguous = false;       // a stage is a run of the layers in their order, as in a plan
 };
 
 // The data-parallel degrees that may be chosen: every replica works on equally many microbatches.
@@ -57,14 +57,17 @@ struct StageChoice {
   std::vector<int> layers;  // ascending
   int data = 1;
   int tensor = 1;
-  std::vector<int> choice;  // per entry of `layers`: index into its choices at `tensor`
+  int way = 0;              // its position in PlanningProblem::degrees
+  std::vector<int> choice;  // per entry of `layers`: index into its choices of that way
   int in_flight = 1;        // microbatches that a replica holds
   double load = 0;          // time per microbatch of the whole step
   double memory = 0;        // bytes on a device
 };
 
-// The choices that the layer number `member` of `stage` has at its degree, and the one that it takes.
-const std::vector<Choice>& choices_of(const PlanningProblem& problem, const StageChoice& stage, std::size_t member);
+// The choices that the layer number `member` of `stage` has, and the one that it takes.
+inline const std::vector<Choice>& choices_of(const PlanningProblem& problem, const StageChoice& stage, std::size_t member) {
+  return problem.layers[stage.layers[member]].choices[stage.way];
+}
 const Choice& choice_of(const PlanningProblem& problem, const StageChoice& stage, std::size_t member);
 
 // Computes loads and memory of a plan whose stages state layers, degrees and choices, as an independent check of the search. Sets

@@ -249,22 +249,4 @@ Posed pose(const Experiment& experiment, Objective objective) {
   return posed;
 }
 
-PlanningProblem in_order(const PlanningProblem& problem) {
-  PlanningProblem chain = problem;
-  std::set<std::pair<int, int>> present;
-  for (const Edge& edge : problem.edges) present.emplace(edge.from, edge.to);
-  // Borders are identified by the position of an edge, so new edges come last.
-  for (int layer = 0; layer + 1 < static_cast<int>(problem.layers.size()); ++layer)
-    if (!present.count({layer, layer + 1})) {
-      chain.edges.push_back({layer, layer + 1, 0});
-      for (auto& choices : chain.layers[layer].choices)
-        for (Choice& choice : choices)
-          if (!choice.send.empty()) choice.send.push_back(0);
-      for (auto& choices : chain.layers[layer + 1].choices)
-        for (Choice& choice : choices)
-          if (!choice.receive.empty()) choice.receive.push_back(0);
-    }
-  return chain;
-}
-
 }  // namespace panpipe::planner::piper

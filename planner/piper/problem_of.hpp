@@ -22,7 +22,4 @@ struct Posed {
 // problem's microbatches are those of all replicas. Throws InputError if the workload has no times.
 Posed pose(const Experiment& experiment, Objective objective);
 
-// The same layers as a chain. Stages are then contiguous in the order of the layers, as in a plan.
-PlanningProblem in_order(const PlanningProblem& problem);
-
 }  // namespace panpipe::planner::piper

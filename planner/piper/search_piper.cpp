@@ -68,14 +68,12 @@ class Search {
   // run.
   void add_uniform(const Solution& best, bool known) {
     std::vector<std::pair<PlanningProblem, Solution>> found;
-    PlanningProblem uniform = in_order(posed_.problem);
-    uniform.one_choice_per_stage = true;
     const std::vector<int> data_degrees = data_degrees_of(posed_.problem);
     for (std::size_t g = 0; g < posed_.problem.degrees.size(); ++g)
       for (const int data : data_degrees) {
         if (options_.stopped()) continue;
-        uniform.least_data = uniform.most_data = data;
-        PlanningProblem one = as_engines_run(uniform, g);
+        PlanningProblem one = as_engines_run(posed_.problem, g);
+        one.least_data = one.most_data = data;
         Solution solution = solve(one, false);
         if (!solution.stages.empty()) found.emplace_back(std::move(one), std::move(solution));
       }
@@ -95,16 +93,20 @@ class Search {
         found.size(), posed_.problem.degrees.size() * data_degrees.size()));
   }
 
-  // At one degree, by the first profile with recompute and the first without.
+  // Stages that recompute none of their layers and stages that recompute all, as two ways at one degree, each by the first
+  // profile of a layer. A layer that has none of a kind takes the other.
   static PlanningProblem as_engines_run(const PlanningProblem& problem, std::size_t degree) {
     PlanningProblem one = problem;
-    one.degrees = {problem.degrees[degree]};
+    one.contiguous = true;
+    one.degrees.assign(2, problem.degrees[degree]);
     for (Layer& layer : one.layers) {
-      std::vector<Choice> first;
-      for (const Choice& choice : layer.choices[degree])
-        if (std::none_of(first.begin(), first.end(), [&](const Choice& c) { return c.recompute == choice.recompute; }))
-          first.push_back(choice);
-      layer.choices = {std::move(first)};
+      const std::vector<Choice> choices = std::move(layer.choices[degree]);
+      layer.choices.assign(2, {});
+      for (const bool recompute : {false, true}) {
+        const auto first =
+            std::find_if(choices.begin(), choices.end(), [&](const Choice& choice) { return choice.recompute == recompute; });
+        if (!choices.empty()) layer.choices[recompute ? 1 : 0] = {first == choices.end() ? choices.front() : *first};
+      }
     }
     return one;
   }

@@ -16,15 +16,16 @@ constexpr std::size_t kMostPrices = 16, kFewestPrices = 3;
 
 SuffixCosts::Tables& SuffixCosts::tables(std::size_t way, int in_flight) const {
   Tables& tables = tables_[way * at(most_in_flight_ + 1) + at(in_flight)];
-  std::call_once(tables.made, [&] { make_tables(ways_[way], in_flight, tables); });
+  std::call_once(tables.made, [&] { make_tables(way, in_flight, tables); });
   return tables;
 }
 
-void SuffixCosts::make_tables(const Way& way, int in_flight, Tables& made) const {
-  for (const std::vector<const Choice*>& choices : way.choices) {
+void SuffixCosts::make_tables(std::size_t way, int in_flight, Tables& made) const {
+  for (const Layer& layer : problem_->layers) {
     Options options;
-    options.reserve(choices.size());
-    for (const Choice* choice : choices) options.push_back({choice->time, choice->in_flight * in_flight + choice->fixed, choice});
+    options.reserve(layer.choices[way].size());
+    for (const Choice& choice : layer.choices[way])
+      options.push_back({choice.time, choice.in_flight * in_flight + choice.fixed, &choice});
     made.options.push_back(undominated(std::move(options)));
   }
   const double room = kTableBytes / (8.0 * static_cast<double>(suffixes_->size()) * most_in_flight_);
@@ -43,16 +44,17 @@ Options SuffixCosts::options_at_border(const Cut& cut, int layer, int data, int 
   const auto beyond = [&](int e, const std::vector<double>& bytes, std::size_t k, double counted) {
     return 2 * (problem_->edges[e].bytes + (bytes.empty() ? 0 : bytes[k])) / problem_->bandwidth - counted;
   };
+  const std::vector<Choice>& choices = problem_->layers[layer].choices[cut.way];
   double fewest = kInfinity;
-  for (const Choice* choice : way.choices[layer]) fewest = std::min(fewest, choice->parameters);
+  for (const Choice& choice : choices) fewest = std::min(fewest, choice.parameters);
   Options options;
-  for (const Choice* choice : way.choices[layer]) {
-    double time = choice->time + (data - 1) * 4 * (choice->parameters - fewest) / (problem_->bandwidth * problem_->microbatches);
+  for (const Choice& choice : choices) {
+    double time = choice.time + (data - 1) * 4 * (choice.parameters - fewest) / (problem_->bandwidth * problem_->microbatches);
     for (std::size_t k = 0; k < into.size(); ++k)
-      if (!inside(problem_->edges[into[k]].from)) time += beyond(into[k], choice->receive, k, way.enter[into[k]]);
+      if (!inside(problem_->edges[into[k]].from)) time += beyond(into[k], choice.receive, k, way.enter[into[k]]);
     for (std::size_t k = 0; k < out_of.size(); ++k)
-      if (!inside(problem_->edges[out_of[k]].to)) time += beyond(out_of[k], choice->send, k, way.leave[out_of[k]]);
-    options.push_back({time, choice->in_flight * in_flight + choice->fixed, choice});
+      if (!inside(problem_->edges[out_of[k]].to)) time += beyond(out_of[k], choice.send, k, way.leave[out_of[k]]);
+    options.push_back({time, choice.in_flight * in_flight + choice.fixed, &choice});
   }
   return undominated(std::move(options));
 }
@@ -82,9 +84,9 @@ StageChoice SuffixCosts::stage(const Cut& cut, int data, int in_flight) const {
   stage.layers = suffixes_->difference(cut.outer, cut.inner);
   stage.data = data;
   stage.tensor = tensor(cut.way);
+  stage.way = static_cast<int>(cut.way);
   for (std::size_t i = 0; i < stage.layers.size(); ++i)
-    stage.choice.push_back(
-        static_cast<int>(picked.choices[i] - problem_->layers[stage.layers[i]].choices[ways_[cut.way].degree].data()));
+    stage.choice.push_back(static_cast<int>(picked.choices[i] - choices_of(*problem_, stage, i).data()));
   return stage;
 }
 

@@ -12,16 +12,16 @@ namespace {
 constexpr std::size_t kMostBases = 400000;  // 10 MB
 
 template <class Value>
-double least(const std::vector<const Choice*>& choices, Value value) {
+double least(const std::vector<Choice>& choices, Value value) {
   double result = kInfinity;
-  for (const Choice* choice : choices) result = std::min(result, value(*choice));
+  for (const Choice& choice : choices) result = std::min(result, value(choice));
   return result;
 }
 
-bool same_but_time_and_memory(const std::vector<const Choice*>& choices) {
-  return std::all_of(choices.begin(), choices.end(), [&](const Choice* c) {
-    const Choice& first = *choices.front();
-    return c->parameters == first.parameters && c->receive == first.receive && c->send == first.send;
+bool same_but_time_and_memory(const std::vector<Choice>& choices) {
+  return std::all_of(choices.begin(), choices.end(), [&](const Choice& c) {
+    const Choice& first = choices.front();
+    return c.parameters == first.parameters && c.receive == first.receive && c.send == first.send;
   });
 }
 
@@ -34,7 +34,9 @@ SuffixCosts::SuffixCosts(const PlanningProblem& problem, const Suffixes& suffixe
       data_degrees_(data_degrees_of(problem)),
       memory_left_(problem.memory - problem.recompute_reserve),
       most_in_flight_(std::min(problem.devices, problem.microbatches)),
-      front_(problem, suffixes) {
+      ways_(problem.degrees.size()),
+      front_(problem, suffixes),
+      tables_(ways_.size() * at(most_in_flight_ + 1)) {
   const auto least_time = [&](int layer, bool device) {
     double time = kInfinity;
     for (std::size_t g = 0; g < problem.degrees.size(); ++g)
@@ -44,42 +46,27 @@ SuffixCosts::SuffixCosts(const PlanningProblem& problem, const Suffixes& suffixe
   };
   device_time_ = suffixes.sums([&](int layer) { return least_time(layer, true); });
   replica_time_ = suffixes.sums([&](int layer) { return least_time(layer, false); });
-  for (std::size_t g = 0; g < problem.degrees.size(); ++g) {
-    if (!problem.one_choice_per_stage) add_way(g, [](const Choice&) { return true; });
-    for (const bool recompute : {false, true})
-      if (problem.one_choice_per_stage) add_way(g, [&](const Choice& choice) { return choice.recompute == recompute; });
+  for (std::size_t way = 0; way < ways_.size(); ++way) {
+    for (const Layer& layer : problem.layers) ways_[way].alike = ways_[way].alike && same_but_time_and_memory(layer.choices[way]);
+    prepare_rows(way);
+    prepare_edges(way);
   }
-  tables_ = std::vector<Tables>(ways_.size() * at(most_in_flight_ + 1));
   prepare_cuts();
   prepare_bases();
 }
 
-// A layer that has no such choice takes any.
-void SuffixCosts::add_way(std::size_t degree, const std::function<bool(const Choice&)>& has) {
-  Way& way = ways_.emplace_back();
-  way.degree = degree;
-  for (const Layer& layer : problem_->layers) {
-    std::vector<const Choice*>& choices = way.choices.emplace_back();
-    const bool any = std::any_of(layer.choices[degree].begin(), layer.choices[degree].end(), has);
-    for (const Choice& choice : layer.choices[degree])
-      if (!any || has(choice)) choices.push_back(&choice);
-    way.alike = way.alike && same_but_time_and_memory(choices);
-  }
-  prepare_rows(way);
-  prepare_edges(way);
-}
-
-void SuffixCosts::prepare_rows(Way& way) const {
-  way.rows.resize(suffixes_->size());
+void SuffixCosts::prepare_rows(std::size_t way) {
+  std::vector<Row>& rows = ways_[way].rows;
+  rows.resize(suffixes_->size());
   for (std::size_t set = 1; set < suffixes_->size(); ++set) {
-    Row& row = way.rows[set] = way.rows[suffixes_->parent(set)];
-    const std::vector<const Choice*>& choices = way.choices[at(suffixes_->added(set))];
+    Row& row = rows[set] = rows[suffixes_->parent(set)];
+    const std::vector<Choice>& choices = problem_->layers[suffixes_->added(set)].choices[way];
     if (choices.empty()) {
       ++row.missing;
       continue;
     }
-    const Choice& fastest = **std::min_element(choices.begin(), choices.end(), [](const Choice* a, const Choice* b) {
-      return std::tuple(a->time, a->in_flight, a->fixed) < std::tuple(b->time, b->in_flight, b->fixed);
+    const Choice& fastest = *std::min_element(choices.begin(), choices.end(), [](const Choice& a, const Choice& b) {
+      return std::tuple(a.time, a.in_flight, a.fixed) < std::tuple(b.time, b.in_flight, b.fixed);
     });
     row.time += fastest.time;
     row.in_flight += fastest.in_flight;
@@ -89,13 +76,15 @@ void SuffixCosts::prepare_rows(Way& way) const {
   }
 }
 
-void SuffixCosts::prepare_edges(Way& way) const {
+void SuffixCosts::prepare_edges(std::size_t of) {
+  Way& way = ways_[of];
   way.enter.assign(problem_->edges.size(), 0);
   way.leave.assign(problem_->edges.size(), 0);
   for (std::size_t layer = 0; layer < problem_->layers.size(); ++layer) {
-    if (way.choices[layer].empty()) continue;
+    const std::vector<Choice>& choices = problem_->layers[layer].choices[of];
+    if (choices.empty()) continue;
     const auto seconds = [&](int e, std::size_t k, std::vector<double> Choice::*bytes) {
-      return 2 * (problem_->edges[e].bytes + least(way.choices[layer], [&](const Choice& c) { return extra(c.*bytes, k); })) /
+      return 2 * (problem_->edges[e].bytes + least(choices, [&](const Choice& c) { return extra(c.*bytes, k); })) /
              problem_->bandwidth;
     };
     const auto &into = incidence_.into[layer], &out_of = incidence_.out_of[layer];

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <limits>
 #include <mutex>
 #include <unordered_map>
@@ -37,9 +36,8 @@ class SuffixCosts {
   const PlanningProblem& problem() const { return *problem_; }
   const Suffixes& suffixes() const { return *suffixes_; }
   const std::vector<int>& data_degrees() const { return data_degrees_; }
-  // The ways to run a stage: its tensor degree, and with `one_choice_per_stage` whether its layers recompute.
   std::size_t ways() const { return ways_.size(); }
-  int tensor(std::size_t way) const { return problem_->degrees[ways_[way].degree]; }
+  int tensor(std::size_t way) const { return problem_->degrees[way]; }
 
   // Least values over the degrees for the layers of a suffix: device time (degree x time) and time of a replica.
   const std::vector<double>& device_time() const { return device_time_; }
@@ -70,11 +68,9 @@ class SuffixCosts {
     int missing = 0;        // layers without this way
   };
   struct Way {
-    std::size_t degree = 0;
-    std::vector<std::vector<const Choice*>> choices;  // by layer
-    std::vector<Row> rows;                            // by suffix
-    std::vector<double> enter, leave;                 // per edge: seconds that it costs the stage at its head, at its tail
-    bool alike = true;                                // a layer's choices differ only in time and memory
+    std::vector<Row> rows;             // by suffix
+    std::vector<double> enter, leave;  // per edge: seconds that it costs the stage at its head, at its tail
+    bool alike = true;                 // a layer's choices differ only in time and memory
   };
   // For one way and one number in flight, made when first asked for: least memory and Lagrangian bounds per suffix.
   struct Tables {
@@ -87,16 +83,15 @@ class SuffixCosts {
   };
 
   Tables& tables(std::size_t way, int in_flight) const;
-  void make_tables(const Way& way, int in_flight, Tables& made) const;
+  void make_tables(std::size_t way, int in_flight, Tables& made) const;
   double communication(const Cut& cut) const;
   std::size_t place(const Cut& cut) const { return (cut.outer * suffixes_->size() + cut.inner) * ways_.size() + cut.way; }
   double bound(const Cut& cut, const Tables& tables, double enough) const;
   double choice_time(const Cut& cut, int data, int in_flight) const;
   Picked choose(const Cut& cut, int data, int in_flight) const;
   Options options_at_border(const Cut& cut, int layer, int data, int in_flight) const;
-  void add_way(std::size_t degree, const std::function<bool(const Choice&)>& has);
-  void prepare_rows(Way& way) const;
-  void prepare_edges(Way& way) const;
+  void prepare_rows(std::size_t way);
+  void prepare_edges(std::size_t way);
   void prepare_cuts();
   void prepare_bases();
   // Without the transfers over its borders where the fastest choices alone take longer than `enough`: that is asked most often.

@@ -11,19 +11,21 @@
 namespace panpipe::planner::piper {
 namespace {
 
-// The layers whose successors are all in the set, and which are not in it.
+// The layers whose successors are all in the set, and which are not in it; the last one, where stages are contiguous.
 class Ready {
  public:
   explicit Ready(const PlanningProblem& problem) : incidence_(problem), problem_(problem) {}
 
-  template <class Visit>
-  void each(const std::uint64_t* set, Visit visit) const {
+  std::vector<int> layers(const std::uint64_t* set) const {
     const auto has = [&](int layer) { return (set[layer / 64] >> (layer % 64)) & 1; };
-    for (int layer = 0; layer < static_cast<int>(problem_.layers.size()); ++layer) {
+    std::vector<int> ready;
+    for (int layer = static_cast<int>(problem_.layers.size()) - 1; layer >= 0; --layer) {
       if (has(layer)) continue;
       const auto& out = incidence_.out_of[layer];
-      if (std::all_of(out.begin(), out.end(), [&](int e) { return has(problem_.edges[e].to); })) visit(layer);
+      if (std::all_of(out.begin(), out.end(), [&](int e) { return has(problem_.edges[e].to); })) ready.push_back(layer);
+      if (problem_.contiguous) break;
     }
+    return {ready.rbegin(), ready.rend()};
   }
 
  private:
@@ -50,9 +52,7 @@ Suffixes::Suffixes(const PlanningProblem& problem, std::size_t limit)
     const std::size_t end = size();
     std::unordered_set<std::string> seen;
     for (; level < end; ++level) {
-      std::vector<int> layers;
-      ready.each(bits(level), [&](int layer) { layers.push_back(layer); });
-      for (const int layer : layers) {
+      for (const int layer : ready.layers(bits(level))) {
         std::copy_n(bits(level), words_, set.begin());
         set[static_cast<std::size_t>(layer) / 64] |= std::uint64_t{1} << (layer % 64);
         if (!seen.emplace(reinterpret_cast<const char*>(set.data()), words_ * sizeof(std::uint64_t)).second) continue;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <random>
+#include <utility>
 
 namespace panpipe::planner::piper {
 namespace {
@@ -89,13 +90,10 @@ class Enumeration {
 
   double load(const Part& part, const std::vector<int>& layers, const std::vector<const Choice*>& taken, int in_flight) const {
     double seconds = 0, memory = 0, reduced = 0, crossing = 0;
-    bool any = false, every = true;
     for (std::size_t i = 0; i < layers.size(); ++i) {
       seconds += taken[i]->time;
       memory += taken[i]->in_flight * in_flight + taken[i]->fixed;
       reduced += taken[i]->parameters;
-      any |= taken[i]->recompute;
-      every &= taken[i]->recompute;
       std::size_t in = 0, out = 0;
       for (const Edge& e : problem_.edges) {
         const bool from = (part.layers >> e.from & 1) != 0, to = (part.layers >> e.to & 1) != 0;
@@ -109,7 +107,6 @@ class Enumeration {
         }
       }
     }
-    if (problem_.one_choice_per_stage && any && !every) return INFINITY;
     if (memory > problem_.memory) return INFINITY;
     const double d = part.data;
     return seconds / d + 2 * crossing / (d * problem_.bandwidth) +
@@ -137,7 +134,7 @@ PlanningProblem random_problem(unsigned seed) {
   problem.memory = 40 + below(80);
   problem.bandwidth = 1 + below(20);
   problem.most_data = below(4) == 0 ? 1 + below(3) : 0;
-  problem.one_choice_per_stage = below(5) == 0;
+  const bool two_ways = below(5) == 0;  // at each degree: a stage recomputes none of its layers, or all
   const bool alike = below(2) == 0;
   for (int to = 1; to < layers; ++to)
     for (int from = 0; from < to; ++from)
@@ -151,13 +148,13 @@ PlanningProblem random_problem(unsigned seed) {
       auto& choices = layer.choices.emplace_back();
       if (g > 0 && below(4) == 0) continue;
       const double parameters = below(20), border = below(10);
-      const int count = problem.one_choice_per_stage ? 2 : 1 + below(3);
+      const int count = two_ways ? 2 : 1 + below(3);
       for (int c = 0; c < count; ++c) {
         Choice choice;
         choice.name = "choice" + std::to_string(c);
         choice.recompute = c == 1;
         choice.time = 10 + below(40) + 8 * c;
-        if (problem.one_choice_per_stage && c > 0) choice.time = choices[0].time + below(20);
+        if (two_ways && c > 0) choice.time = choices[0].time + below(20);
         choice.in_flight = std::max(1, 12 + below(12) - 6 * c);
         choice.fixed = below(20);
         choice.parameters = alike ? parameters : below(20);
@@ -167,6 +164,12 @@ PlanningProblem random_problem(unsigned seed) {
       }
     }
   }
+  if (!two_ways) return problem;
+  const std::vector<int> degrees = std::exchange(problem.degrees, {});
+  for (const int degree : degrees) problem.degrees.insert(problem.degrees.end(), 2, degree);
+  for (Layer& layer : problem.layers)
+    for (const std::vector<Choice>& both : std::exchange(layer.choices, {}))
+      for (std::size_t c = 0; c < 2; ++c) layer.choices.push_back(both.empty() ? both : std::vector<Choice>{both[c]});
   return problem;
 }
 

@@ -64,6 +64,16 @@ TEST(Solve, StepEqualsBruteForceOnRandomProblems) {
   }
 }
 
+// Four layers that feed none, on two devices: 3 + 1 on each, or the runs 3 and 3 + 1 + 1.
+TEST(Solve, ContiguousStagesAreRunsOfTheLayers) {
+  PlanningProblem problem = chain({3, 3, 1, 1}, 2, 2);
+  problem.edges.clear();
+  problem.most_data = 1;
+  EXPECT_EQ(least_load(problem, {}).objective, 4);
+  problem.contiguous = true;
+  EXPECT_EQ(least_load(problem, {}).objective, 5);
+}
+
 TEST(Solve, AStatedNumberOfStagesIsHeld) {
   int feasible = 0, other = 0;
   for (unsigned seed = 2000; seed < 2400; ++seed) {
