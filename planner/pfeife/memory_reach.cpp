@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 
 #include "costmodel/plan/memory_model.hpp"
 
@@ -44,13 +43,8 @@ MemoryReach::OfType MemoryReach::sum_units(const SearchSpace& space, int type) {
   OfType of;
   for (Sums& sums : of.least) sums.assign(1, 0);
   of.kept.assign(modes.size(), Sums(1, 0));
-  std::set<int> seen;
-  for (const UnitCost& unit : workload.units) {
-    HeldParameters fixed;
-    for (const ParameterUse& use : unit.parameters) {
-      if (use.tensor >= 0 && !seen.insert(use.tensor).second) continue;
-      fixed.add(use);
-    }
+  for (int u = 0; u < space.units(); ++u) {
+    const UnitCost& unit = workload.units[u];
     const auto kept = [&](Recompute mode) {
       // If blocks are recomputed together, only the first keeps its input.
       if (mode == Recompute::Full && workload.recompute_chunk > 1 && !unit.block.empty()) return 0.0;
@@ -62,7 +56,7 @@ MemoryReach::OfType MemoryReach::sum_units(const SearchSpace& space, int type) {
       least = std::min(least, kept(modes[m]));
     }
     const auto weight = static_cast<double>(model.kept_for_weight(unit).base());
-    of.least[0].push_back(of.least[0].back() + state.always(fixed));
+    of.least[0].push_back(state.always(space.stages().held(0, u + 1)));
     of.least[1].push_back(of.least[1].back() + least);
     of.least[2].push_back(of.least[2].back() + std::clamp(weight, std::min(least, 0.0), std::max(least, 0.0)));
   }

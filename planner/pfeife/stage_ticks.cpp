@@ -39,19 +39,15 @@ StageTicks::StageTicks(const Scenario& scenario, const LoweringCosts& costs, int
 
 void StageTicks::choose_modes(const Scenario& scenario, const WorkloadCost& workload) {
   modes_ = {scenario.recompute};
-  if (!is_open(scenario, "recompute") || !MemoryModel(scenario).counts_recompute()) return;
-  const auto saved = [&](Bytes UnitCost::*bytes) {
+  const MemoryModel memory(scenario);
+  if (!is_open(scenario, "recompute") || !memory.counts_recompute()) return;
+  const auto kept = [&](Recompute mode) {
     Bytes sum(0);
-    for (const UnitCost& unit : workload.units) sum += unit.block.empty() ? unit.saved : unit.*bytes;
+    for (const UnitCost& unit : workload.units) sum += memory.kept(unit, mode);
     return sum;
   };
-  Bytes least = saved(&UnitCost::saved);
-  for (const auto& [mode, bytes] :
-       {std::pair(Recompute::Selective, &UnitCost::saved_selective), std::pair(Recompute::Full, &UnitCost::saved_full)}) {
-    if (saved(bytes) >= least) continue;
-    least = saved(bytes);
-    modes_.push_back(mode);
-  }
+  for (const Recompute mode : {Recompute::Selective, Recompute::Full})
+    if (kept(mode) < kept(modes_.back())) modes_.push_back(mode);
 }
 
 // The host's bound is convex and homogeneous in (device time, host time): a supporting line at the model's own ratio is a floor.

@@ -41,6 +41,7 @@ class StageTicks {
   const std::vector<std::int64_t>& elements() const { return any_->elements(); }
   const std::vector<std::int64_t>& tensors() const { return any_->tensors(); }
   const Sums& given_optimizer() const { return any_->given_optimizer(); }
+  HeldParameters held(int first, int end) const { return any_->held(first, end); }
   // True if `ticks` equals the lowering's result apart from rounding. False with tensor-parallel collectives.
   bool exact() const { return !any_->has_collectives(); }
 
