@@ -44,8 +44,8 @@ void closed_forms(benchmark::State& state) {
   const double begin = cpu_seconds();
   for (auto _ : state) {
     const Space space = space_of(experiment);
-    Common common(experiment, space);
-    Enumeration enumeration(common, options);
+    Common common(experiment, space, options);
+    Enumeration enumeration(common);
     for (const int micro : {1, 2, 3, 4, 6, 8})
       for (std::vector<Degrees>& shapes : rounds_of(space, micro)) {
         Enumeration::Round round(std::move(shapes));

@@ -106,18 +106,19 @@ class Contenders {
 
 }  // namespace
 
-void simulate_contenders(OpenBounds& bounds, Neighbours& neighbours, const SearchOptions& options, PlansFound& plans) {
-  if (plans.empty() || !options.simulate) return;
+void simulate_contenders(OpenBounds& bounds, Neighbours& neighbours, PlansFound& plans) {
+  const Common& common = plans.common();
+  if (plans.empty() || !common.options.simulate) return;
   std::vector<Exact*> first;
   for (Exact& one : plans.all())
     if (first.size() < kSimulated) first.push_back(&one);
   plans.simulate_all(first);
   Account& account = plans.account;
-  if (options.stopped() || plans.least_simulated() <= plans.incumbent() * kRounding) return;
+  if (common.stopped() || plans.least_simulated() <= plans.incumbent() * kRounding) return;
   double dropped = kInfinite;
   Contenders contenders(bounds.all_below(plans.least_simulated(), dropped), plans);
   plans.keep_more(static_cast<std::size_t>(kMostContended));
-  while (account.simulated < kMostSimulated && !options.stopped() && contenders.simulate_next()) {
+  while (account.simulated < kMostSimulated && !common.stopped() && contenders.simulate_next()) {
   }
   neighbours.polish();
   account.below_simulated = true;

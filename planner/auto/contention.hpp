@@ -10,6 +10,6 @@ namespace panpipe::planner {
 // on which devices exchange how much, so the first plan of a layout shows how the others of it will fare: plans are taken in the
 // order of their bounds times what contention added to the first of their layout, and layouts that are not known yet by their
 // bounds. Contention only adds to an estimate: what is above the least simulated step cannot be faster.
-void simulate_contenders(OpenBounds& bounds, Neighbours& neighbours, const SearchOptions& options, PlansFound& plans);
+void simulate_contenders(OpenBounds& bounds, Neighbours& neighbours, PlansFound& plans);
 
 }  // namespace panpipe::planner

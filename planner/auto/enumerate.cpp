@@ -52,10 +52,10 @@ class Worker {
     base_.shard = common.experiment.scenario.degrees.shard;
   }
 
-  void run(const SearchOptions& options, bool again) {
-    if (options.stopped() || !any_sizes() || !make_pricer()) return;
+  void run(bool again) {
+    if (common_.stopped() || !any_sizes() || !make_pricer()) return;
     for (auto p = space_.pipeline.rbegin(); p != space_.pipeline.rend(); ++p) {
-      if (options.stopped() || std::int64_t{*p} * base_.tensor > space_.devices) continue;
+      if (common_.stopped() || std::int64_t{*p} * base_.tensor > space_.devices) continue;
       for (const int chunks : space_.chunks) run_layouts(*p, chunks);
     }
     traffic_.clear();
@@ -328,14 +328,11 @@ class Worker {
 
 }  // namespace
 
-Enumeration::Enumeration(Common& common, const SearchOptions& options)
-    : common_(common), options_(options), dropped_(kInfinite) {}
-
 std::vector<Tally> Enumeration::run_round(Round& round, bool whole, bool again, double incumbent) {
   std::vector<std::unique_ptr<Worker>> workers;
   for (std::size_t w = 0; w < round.shapes.size(); ++w)
     workers.push_back(std::make_unique<Worker>(common_, round.shapes[w], round.pricers[w], whole, incumbent));
-  parallel_for(workers.size(), options_.threads, [&](std::size_t w, std::size_t) { workers[w]->run(options_, again); });
+  parallel_for(workers.size(), common_.options.threads, [&](std::size_t w, std::size_t) { workers[w]->run(again); });
   std::vector<Tally> tallies;
   for (const auto& worker : workers) {
     tallies.push_back(worker->tally);

@@ -42,7 +42,7 @@ struct Tally {
 
 class Enumeration {
  public:
-  Enumeration(Common& common, const SearchOptions& options);
+  explicit Enumeration(Common& common) : common_(common) {}
 
   struct Round {
     explicit Round(std::vector<Degrees> of) : shapes(std::move(of)), pricers(shapes.size()) {}
@@ -66,10 +66,9 @@ class Enumeration {
   void keep(const std::vector<Priced>& found);
 
   Common& common_;
-  const SearchOptions& options_;
   Tally tally_;
   std::vector<Priced> kept_, tight_, crammed_;
-  double dropped_;
+  double dropped_ = kInfinite;
 };
 
 }  // namespace panpipe::planner

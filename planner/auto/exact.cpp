@@ -281,14 +281,14 @@ Exact best_move(const std::vector<BlockMove>& moves, const Exact& now, const std
 
 }  // namespace
 
-Exact fit_cuts(Evaluator& evaluator, const Configuration& configuration, double enough, const SearchOptions& options) {
+Exact fit_cuts(Evaluator& evaluator, const Configuration& configuration, double enough) {
   const CutTrials trials(evaluator, configuration);
   if (!trials.possible()) return {};
   const std::vector<UnitCost>& units = units_of(evaluator, configuration);
   const double most_work = enough / configuration.microbatches;
   int evaluations = 0;
   const auto evaluate = [&](const Plan& plan) -> std::optional<Exact> {
-    if (++evaluations > kFittingEach || options.stopped()) return std::nullopt;
+    if (++evaluations > kFittingEach || evaluator.common().stopped()) return std::nullopt;
     return trials(plan);
   };
   Exact now = trials(trials.balanced());
@@ -302,7 +302,7 @@ Exact fit_cuts(Evaluator& evaluator, const Configuration& configuration, double 
   return with_stages(evaluator, configuration, now.plan->stages);
 }
 
-Exact improve_cuts(Evaluator& evaluator, const Exact& start, const SearchOptions& options) {
+Exact improve_cuts(Evaluator& evaluator, const Exact& start) {
   if (start.plan->schedule.chains.size() != 1 || form_of(start.configuration).last()) return start;
   const CutTrials trials(evaluator, start.configuration);
   if (!trials.possible()) return start;
@@ -312,10 +312,10 @@ Exact improve_cuts(Evaluator& evaluator, const Exact& start, const SearchOptions
   int evaluations = 0;
   bool moved_any = false;
   const auto evaluate = [&](const Plan& plan) -> std::optional<Exact> {
-    if (++evaluations > kMovesEach || options.stopped()) return std::nullopt;
+    if (++evaluations > kMovesEach || evaluator.common().stopped()) return std::nullopt;
     return trials(plan);
   };
-  for (bool better = true; better && evaluations < kMovesEach && !options.stopped();) {
+  for (bool better = true; better && evaluations < kMovesEach && !evaluator.common().stopped();) {
     better = false;
     const Plan plan = *best.plan;
     for (std::size_t cut = 0; cut + 1 < plan.stages.size(); ++cut) {

@@ -46,10 +46,11 @@ class CollectiveMemory {
   std::map<std::tuple<CollectiveKind, std::int64_t, double, std::vector<int>>, CollectiveCost> known_;
 };
 
-// Evaluates configurations. For one thread; keeps the workloads it has made.
+// Evaluates the configurations of a search. For one thread; keeps the workloads it has made.
 class Evaluator {
  public:
   explicit Evaluator(Common& common) : common_(common), base_(common.experiment) {}
+  const Common& common() const { return common_; }
   Exact evaluate(const Configuration& configuration, const ScheduleOptions& options = {});
   Exact evaluate(const Configuration& configuration, const Plan& plan);  // with other cuts
   PlanRequest request(const Configuration& configuration, const ScheduleOptions& options = {});
@@ -71,10 +72,10 @@ class Evaluator {
 std::vector<std::pair<std::string, std::string>> settings_of(const Exact& exact, const RecomputeScope& scope = {});
 
 // Moves single blocks across the cuts of a plan as long as that makes it faster.
-Exact improve_cuts(Evaluator& evaluator, const Exact& start, const SearchOptions& options);
+Exact improve_cuts(Evaluator& evaluator, const Exact& start);
 
 // Cuts for a configuration that does not fit with those that balance its stages' times: blocks leave the fullest rank, for the
 // rank that is then the least busy, until all fit. Gives up where no rank takes a block in less than `enough` seconds of work.
-Exact fit_cuts(Evaluator& evaluator, const Configuration& configuration, double enough, const SearchOptions& options);
+Exact fit_cuts(Evaluator& evaluator, const Configuration& configuration, double enough);
 
 }  // namespace panpipe::planner

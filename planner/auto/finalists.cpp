@@ -77,34 +77,34 @@ double replayed_memory(Exact& exact, Evaluator& evaluator) {
   return fullest == nullptr ? 0 : static_cast<double>(fullest->peak.base());
 }
 
-void simulate(Exact& exact, Evaluator& evaluator, const SearchOptions& options) {
+void simulate(Exact& exact, Evaluator& evaluator) {
   const TaskGraph graph = answered_graph(exact, evaluator);
   const Scenario& scenario = evaluator.model(exact.configuration).scenario();
-  const Prediction prediction = predict(graph, scenario, *exact.plan, options.simulate);
+  const Prediction prediction = predict(graph, scenario, *exact.plan, evaluator.common().options.simulate);
   exact.simulated = figures_of(prediction);
   exact.simulated_run = prediction.metrics.run;
   // Copies that others slow down leave a device later than the estimate has it.
   if (!prediction.metrics.fits && copies_activations(exact.plan->schedule)) exact.fits = false;
 }
 
-void add_finalists(std::vector<Exact>& best, Evaluator& evaluator, const SearchOptions& options, Answer& answer) {
+void add_finalists(std::vector<Exact>& best, Evaluator& evaluator, Answer& answer) {
   std::vector<Exact*> order;
   for (Exact& one : best) order.push_back(&one);
   std::stable_sort(order.begin(), order.end(),
                    [](const Exact* a, const Exact* b) { return a->simulated_step() < b->simulated_step(); });
   // What the allocator adds may be more than the search expected: where none of those that are shown has room, others are looked
   // at, as many whatever number is shown.
-  const std::size_t shown = std::max<std::size_t>(1, options.candidates);
+  const std::size_t shown = std::max<std::size_t>(1, evaluator.common().options.candidates);
   const bool simulated = !order.front()->simulated.empty();
   bool roomy = false;
   for (Exact* one : order) {
     const std::size_t looked_at = answer.candidates.size();
-    if (looked_at >= shown && (roomy || looked_at >= kMostLookedAt || options.stopped())) break;
+    if (looked_at >= shown && (roomy || looked_at >= kMostLookedAt || evaluator.common().stopped())) break;
     Candidate candidate = candidate_of(*one, evaluator);
     if (room_of(candidate) == Room::Enough && !roomy) {
       roomy = true;
-      if (simulated && one->simulated.empty() && !options.stopped()) {  // it is the best then
-        simulate(*one, evaluator, options);
+      if (simulated && one->simulated.empty() && !evaluator.common().stopped()) {  // it is the best then
+        simulate(*one, evaluator);
         candidate.simulated = one->simulated;
         if (one->simulated_run) candidate.run = one->simulated_run;
       }

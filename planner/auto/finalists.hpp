@@ -32,15 +32,15 @@ struct Account {
 std::vector<std::string> notes_of(const Account& account, const Space& space, const Answer& answer, bool least_proved);
 std::string reason_of(const Account& account, const SearchFacts& facts);
 
-// Fills `simulated`, using the simulator in the options.
-void simulate(Exact& exact, Evaluator& evaluator, const SearchOptions& options);
+// Fills `simulated`, using the simulator in the search's options.
+void simulate(Exact& exact, Evaluator& evaluator);
 
 // Bytes that the fullest device needs once the allocator is replayed.
 double replayed_memory(Exact& exact, Evaluator& evaluator);
 
 // Adds as many finalists as are shown: the simulated ones first, fastest first, then the others of `best` in the order of their
 // estimates; those that hardly fit once their allocations are replayed stand behind the others, and those that do not fit last.
-void add_finalists(std::vector<Exact>& best, Evaluator& evaluator, const SearchOptions& options, Answer& answer);
+void add_finalists(std::vector<Exact>& best, Evaluator& evaluator, Answer& answer);
 
 // Adds the plans of a second search of the same scenario, best first again. A faster plan that hardly fits stays among those
 // shown.

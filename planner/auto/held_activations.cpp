@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "costmodel/timeline/memory_room.hpp"
 #include "planner/auto/open_offload.hpp"
 #include "schedule/find_family.hpp"
 
@@ -15,8 +14,6 @@ namespace {
 
 constexpr int kMostHeld = 4;  // times what zb-h1 and zb-v hold: more memory ends no more waiting
 
-double limit_with_room(const SearchFacts& facts) { return static_cast<double>(facts.limit) / (1 + kMemoryModelError); }
-
 bool is_better(const Exact& one, const Exact& other, double with_room) {
   if (!one.usable() || !other.usable()) return one.usable();
   const bool roomy = one.memory <= with_room, other_roomy = other.memory <= with_room;
@@ -24,15 +21,16 @@ bool is_better(const Exact& one, const Exact& other, double with_room) {
 }
 
 // One limit for all ranks.
-Exact fit_alike(Evaluator& evaluator, const SearchFacts& facts, const Configuration& c) {
+Exact fit_alike(Evaluator& evaluator, const Configuration& c) {
   const int own = c.stages();
   const auto holding = [&](int held) { return evaluator.evaluate(c, {{"memory", std::to_string(held)}}); };
   Exact best = holding(own);
   if (best.step_time == 0) return best;
   double each = 0;  // bytes of one more microbatch in flight on the fullest rank, at most
   for (const StageCost& stage : evaluator.stages(c)) each = std::max(each, static_cast<double>(stage.kept));
+  const SearchFacts& facts = evaluator.common().facts;
   each *= facts.allocator;
-  const double limit = static_cast<double>(facts.limit), with_room = limit_with_room(facts);
+  const double limit = static_cast<double>(facts.limit), with_room = evaluator.common().limit_with_room;
   const double more = each > 0 ? std::floor(((best.memory <= with_room ? with_room : limit) - best.memory) / each) : 0;
   int held = static_cast<int>(std::clamp(own + more, 2.0, static_cast<double>(kMostHeld * own)));
   constexpr int kTries = 3;  // the fullest moment may be another one then
@@ -47,13 +45,10 @@ Exact fit_alike(Evaluator& evaluator, const SearchFacts& facts, const Configurat
 // A limit for each rank, found on what the last order left free or needed too much.
 class LimitsByRank {
  public:
-  LimitsByRank(Evaluator& evaluator, const SearchFacts& facts, const Configuration& c, const SearchOptions& options)
-      : evaluator_(evaluator),
-        c_(c),
-        options_(options),
-        with_room_(limit_with_room(facts)),
-        spare_(static_cast<double>(facts.limit) - with_room_) {
-    for (const StageCost& stage : evaluator.stages(c)) kept_.push_back(static_cast<double>(stage.kept) * facts.allocator);
+  LimitsByRank(Evaluator& evaluator, const Configuration& c)
+      : evaluator_(evaluator), c_(c), with_room_(evaluator.common().limit_with_room), spare_(evaluator.common().spare()) {
+    for (const StageCost& stage : evaluator.stages(c))
+      kept_.push_back(static_cast<double>(stage.kept) * evaluator.common().facts.allocator);
   }
 
   // From the same limit on all ranks.
@@ -61,7 +56,7 @@ class LimitsByRank {
     limits_.assign(static_cast<std::size_t>(c_.pipeline), held);
     failed_.assign(limits_.size(), c_.stages() + 1);
     Exact best;
-    for (int i = 0; i < kTries && !options_.stopped(); ++i) {
+    for (int i = 0; i < kTries && !evaluator_.common().stopped(); ++i) {
       Exact next = evaluate(ways, kScouting);
       if (next.step_time == 0) break;
       const bool changed = adjust(next);
@@ -113,7 +108,6 @@ class LimitsByRank {
 
   Evaluator& evaluator_;
   const Configuration& c_;
-  const SearchOptions& options_;
   double with_room_, spare_;          // bytes
   std::vector<double> kept_;          // bytes of an activation, by stage
   std::vector<int> limits_, failed_;  // by rank; the least that did not fit
@@ -121,14 +115,13 @@ class LimitsByRank {
 
 }  // namespace
 
-Exact fit_activations(Evaluator& evaluator, const SearchFacts& facts, const Configuration& configuration,
-                      const SearchOptions& options) {
-  Exact alike = fit_alike(evaluator, facts, configuration);
+Exact fit_activations(Evaluator& evaluator, const Configuration& configuration) {
+  Exact alike = fit_alike(evaluator, configuration);
   if (!has_option(forms()[static_cast<std::size_t>(configuration.family)].name, "ways")) return alike;
-  LimitsByRank limits(evaluator, facts, configuration, options);
+  LimitsByRank limits(evaluator, configuration);
   const int held = alike.usable() ? std::stoi(alike.options.at("memory")) : configuration.stages();
   Exact by_rank = limits.run(may_copy_activations(evaluator.scenario()) ? "both" : "recompute", held);
-  return is_better(by_rank, alike, limit_with_room(facts)) ? by_rank : alike;
+  return is_better(by_rank, alike, evaluator.common().limit_with_room) ? by_rank : alike;
 }
 
 }  // namespace panpipe::planner

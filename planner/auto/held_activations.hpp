@@ -9,7 +9,6 @@ namespace panpipe::planner {
 // the devices is shared out among activations: by rank where the family takes a limit for each, with copies to the host if the
 // scenario may have them, else without. The error of the memory model stays free where that is possible. Not usable
 // where none fits.
-Exact fit_activations(Evaluator& evaluator, const SearchFacts& facts, const Configuration& configuration,
-                      const SearchOptions& options);
+Exact fit_activations(Evaluator& evaluator, const Configuration& configuration);
 
 }  // namespace panpipe::planner

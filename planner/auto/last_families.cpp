@@ -12,11 +12,10 @@ constexpr int kLargestSearch = 2048;  // passes of one kind of an order that is 
 
 }  // namespace
 
-LastTried try_last_families(Evaluator& evaluator, const SearchFacts& facts, const Configuration& start,
-                            const SearchOptions& options) {
+LastTried try_last_families(Evaluator& evaluator, const Configuration& start) {
   LastTried tried;
   if (start.pipeline == 1) return tried;
-  for (std::size_t f = 0; f < forms().size() && !options.stopped(); ++f) {
+  for (std::size_t f = 0; f < forms().size() && !evaluator.common().stopped(); ++f) {
     const FamilyForm& form = forms()[f];
     if (!form.last() || !may_choose(evaluator.scenario(), form.name)) continue;
     const bool searched = form.family->searched(), places_recompute = has_option(form.name, "ways");
@@ -31,7 +30,7 @@ LastTried try_last_families(Evaluator& evaluator, const SearchFacts& facts, cons
     if (!form.exists(c.pipeline, c.virtual_stages, c.microbatches) || c.stages() > sums.most_stages()) continue;
     if (form.split && !sums.split_backward()) continue;
     if (searched && c.stages() * c.microbatches > kLargestSearch) continue;
-    Exact exact = searched ? fit_activations(evaluator, facts, c, options) : evaluator.evaluate(c);
+    Exact exact = searched ? fit_activations(evaluator, c) : evaluator.evaluate(c);
     tried.families.emplace_back(form.name);
     if (exact.usable()) tried.found.push_back(std::move(exact));
   }

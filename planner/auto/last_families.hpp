@@ -15,7 +15,6 @@ struct LastTried {
 };
 
 // Empty on one rank.
-LastTried try_last_families(Evaluator& evaluator, const SearchFacts& facts, const Configuration& start,
-                            const SearchOptions& options);
+LastTried try_last_families(Evaluator& evaluator, const Configuration& start);
 
 }  // namespace panpipe::planner

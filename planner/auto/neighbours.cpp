@@ -17,10 +17,30 @@ constexpr std::size_t kFitted = 8;        // configurations at a time whose cuts
 constexpr std::size_t kMostFitted = 64;   // while nothing fits
 constexpr std::size_t kMostCrammed = 24;  // configurations that recompute some of their blocks, while that helps
 
+Exact with_cuts_moved(Evaluator& evaluator, const Exact& start) {
+  return first_blocks(*start.plan).empty() ? improve_cuts(evaluator, start) : improve_recompute(evaluator, start);
+}
+
+// The allocator may reserve more than the search expected. Plans that recompute just enough blocks would then hardly fit: so
+// many more recompute that they have room.
+Exact roomier(Evaluator& evaluator, Exact& start) {
+  if (first_blocks(*start.plan).empty()) return {};
+  constexpr int kTries = 3;  // a plan with more of them is replayed anew
+  double over = replayed_memory(start, evaluator) - evaluator.common().limit_with_room, more = 0;
+  for (int t = 0; t < kTries && over > 0 && !evaluator.common().stopped(); ++t) {
+    more += over;
+    Exact next = fit_recompute(evaluator, start, more);
+    if (!next.usable()) break;
+    over = replayed_memory(next, evaluator) - evaluator.common().limit_with_room;
+    if (over <= 0) return next;
+  }
+  return {};
+}
+
 }  // namespace
 
 void Neighbours::cram(std::vector<Priced> wanted) {
-  if (!common_.by_stage || options_.stopped()) return;
+  if (!common_.by_stage || common_.stopped()) return;
   const double enough = plans_.roomy_incumbent();
   const auto add = [&](double bound, double memory, Configuration configuration) {
     if (configuration.recompute != Recompute::None || bound >= enough) return;
@@ -34,18 +54,17 @@ void Neighbours::cram(std::vector<Priced> wanted) {
   wanted = most_promising(std::move(wanted), enough);
   for (std::size_t first = 0; first < std::min(wanted.size(), kMostCrammed); first += kFitted) {
     const double before = plans_.roomy_incumbent();
-    if (options_.stopped() || wanted[first].bound >= before) break;
+    if (common_.stopped() || wanted[first].bound >= before) break;
     const std::size_t count = std::min(kFitted, wanted.size() - first);
     plans_.account.crammed += count;
-    plans_.account.recomputing_some += plans_.add(count, [&](std::size_t i, Evaluator& evaluator) {
-      return fit_recompute(evaluator, wanted[first + i].configuration, plans_.spare(), options_);
-    });
+    plans_.account.recomputing_some += plans_.add(
+        count, [&](std::size_t i, Evaluator& evaluator) { return fit_recompute(evaluator, wanted[first + i].configuration); });
     if (std::isfinite(before) && plans_.roomy_incumbent() >= before) break;  // the most promising are no better
   }
 }
 
 void Neighbours::fit_cuts(std::vector<Priced> tight) {
-  if (options_.stopped() || common_.space.stages > 0) return;
+  if (common_.stopped() || common_.space.stages > 0) return;
   std::copy_if(plans_.too_large().begin(), plans_.too_large().end(), std::back_inserter(tight),
                [](const Priced& one) { return one.configuration.pipeline > 1; });
   tight = most_promising(std::move(tight), plans_.incumbent());
@@ -53,35 +72,14 @@ void Neighbours::fit_cuts(std::vector<Priced> tight) {
   for (std::size_t first = 0; first < std::min(tight.size(), plans_.empty() ? kMostFitted : kFitted); first += kFitted)
     plans_.account.fitted += plans_.add(std::min(kFitted, tight.size() - first), [&](std::size_t i, Evaluator& evaluator) {
       const Priced& one = tight[first + i];
-      Exact fitted = planner::fit_cuts(evaluator, one.configuration, plans_.incumbent(), options_);
+      Exact fitted = planner::fit_cuts(evaluator, one.configuration, plans_.incumbent());
       fitted.bound = one.bound;
       return fitted;
     });
 }
 
-Exact Neighbours::with_cuts_moved(Evaluator& evaluator, const Exact& start) const {
-  return first_blocks(*start.plan).empty() ? improve_cuts(evaluator, start, options_)
-                                           : improve_recompute(evaluator, start, plans_.spare(), options_);
-}
-
-// The allocator may reserve more than the search expected. Plans that recompute just enough blocks would then hardly fit: so
-// many more recompute that they have room.
-Exact Neighbours::roomier(Evaluator& evaluator, Exact& start) const {
-  if (first_blocks(*start.plan).empty()) return {};
-  constexpr int kTries = 3;  // a plan with more of them is replayed anew
-  double over = replayed_memory(start, evaluator) - common_.limit_with_room, more = 0;
-  for (int t = 0; t < kTries && over > 0 && !options_.stopped(); ++t) {
-    more += over;
-    Exact next = fit_recompute(evaluator, start, plans_.spare() + more, options_);
-    if (!next.usable()) break;
-    over = replayed_memory(next, evaluator) - common_.limit_with_room;
-    if (over <= 0) return next;
-  }
-  return {};
-}
-
 void Neighbours::move_cuts() {
-  if (plans_.empty() || options_.stopped() || !scenario_.partition.empty()) return;
+  if (plans_.empty() || common_.stopped() || !scenario_.partition.empty()) return;
   std::vector<Exact*> chosen = plans_.first_of_degrees(kImproved);
   for (std::size_t i = 0; i < std::min(kImproved, plans_.all().size()); ++i)
     if (std::find(chosen.begin(), chosen.end(), &plans_.all()[i]) == chosen.end()) chosen.push_back(&plans_.all()[i]);
@@ -95,8 +93,7 @@ void Neighbours::move_cuts() {
 void Neighbours::divide() {
   if (!divides_in_groups(scenario_)) return;
   const std::vector<Exact*> starts = plans_.first_of_degrees(kImproved);
-  plans_.add(starts.size(),
-             [&](std::size_t i, Evaluator& evaluator) { return try_shard_groups(evaluator, *starts[i], options_); });
+  plans_.add(starts.size(), [&](std::size_t i, Evaluator& evaluator) { return try_shard_groups(evaluator, *starts[i]); });
 }
 
 void Neighbours::try_last() {
@@ -108,9 +105,8 @@ void Neighbours::try_last() {
     if (starts.size() < kTriedLast && c.pipeline > 1 && std::none_of(starts.begin(), starts.end(), alike)) starts.push_back(c);
   }
   std::vector<LastTried> tried(starts.size());
-  plans_.in_parallel(starts.size(), [&](std::size_t i, Evaluator& evaluator) {
-    tried[i] = try_last_families(evaluator, common_.facts, starts[i], options_);
-  });
+  plans_.in_parallel(starts.size(),
+                     [&](std::size_t i, Evaluator& evaluator) { tried[i] = try_last_families(evaluator, starts[i]); });
   const double before = plans_.incumbent();
   std::vector<std::string>& names = plans_.account.tried_last;
   for (LastTried& each : tried) {
@@ -122,7 +118,7 @@ void Neighbours::try_last() {
 }
 
 void Neighbours::order_microbatches() {
-  if (!searches_order(scenario_) || options_.stopped()) return;
+  if (!searches_order(scenario_) || common_.stopped()) return;
   plans_.in_parallel(std::min(kImproved, plans_.all().size()), [&](std::size_t i, Evaluator& evaluator) {
     Exact& one = plans_.all()[i];
     Plan plan = *one.plan;
@@ -138,7 +134,7 @@ void Neighbours::order_microbatches() {
 }
 
 void Neighbours::polish() {
-  if (options_.stopped() || common_.space.stages > 0) return;
+  if (common_.stopped() || common_.space.stages > 0) return;
   std::vector<Exact*> fastest;
   for (Exact& one : plans_.all())
     if (!one.simulated.empty()) fastest.push_back(&one);
@@ -149,7 +145,7 @@ void Neighbours::polish() {
   std::vector<Exact> better(fastest.size());
   plans_.in_parallel(fastest.size(), [&](std::size_t i, Evaluator& evaluator) {
     better[i] = with_cuts_moved(evaluator, *fastest[i]);
-    if (better[i].step_time < fastest[i]->step_time) simulate(better[i], evaluator, options_);
+    if (better[i].step_time < fastest[i]->step_time) simulate(better[i], evaluator);
   });
   for (std::size_t i = 0; i < fastest.size(); ++i) {
     if (better[i].step_time < fastest[i]->step_time) ++plans_.account.simulated;

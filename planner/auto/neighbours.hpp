@@ -10,8 +10,7 @@ constexpr std::size_t kImproved = 3;  // the best plans, and the best of so many
 
 class Neighbours {
  public:
-  Neighbours(Common& common, const SearchOptions& options, PlansFound& plans)
-      : common_(common), scenario_(common.experiment.scenario), options_(options), plans_(plans) {}
+  explicit Neighbours(PlansFound& plans) : common_(plans.common()), scenario_(common_.experiment.scenario), plans_(plans) {}
 
   // Configurations that would be faster, but do not fit or hardly fit: with recompute of as few blocks as make room. `wanted`: by
   // what they are expected to take then.
@@ -30,12 +29,8 @@ class Neighbours {
   void polish();
 
  private:
-  Exact with_cuts_moved(Evaluator& evaluator, const Exact& start) const;
-  Exact roomier(Evaluator& evaluator, Exact& start) const;
-
-  Common& common_;
+  const Common& common_;
   const Scenario& scenario_;
-  const SearchOptions& options_;
   PlansFound& plans_;
 };
 

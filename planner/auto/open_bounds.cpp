@@ -20,9 +20,6 @@ Degrees of_any_micro(Degrees shape) {
 
 }  // namespace
 
-OpenBounds::OpenBounds(Common& common, const SearchOptions& options, PlansFound& plans)
-    : common_(common), space_(common.space), options_(options), plans_(plans), enumeration_(common, options) {}
-
 SearchState OpenBounds::state() const {
   SearchState state;
   state.evaluated = tally().evaluated;
@@ -36,10 +33,10 @@ double OpenBounds::least_open() const {
 }
 
 void OpenBounds::report() {
-  if (!options_.progress) return;
+  if (!common_.options.progress) return;
   SearchState now = state();
   now.lower_bound = open_.empty() ? 0 : std::min(open_.front().bound, now.best > 0 ? now.best : kInfinite);
-  options_.progress(now);
+  common_.options.progress(now);
 }
 
 void OpenBounds::sweep_all() {
@@ -50,7 +47,7 @@ void OpenBounds::sweep_all() {
     std::map<Degrees, End> ended;
     bool of_use = true;
     for (const int micro : space_.micro) {
-      if (options_.stopped()) break;
+      if (common_.stopped()) break;
       if (sweep(micro, wholes, rounds, ended)) continue;
       if (of_use) plans_.account.largest_micro = micro;
       of_use = false;
@@ -58,7 +55,7 @@ void OpenBounds::sweep_all() {
     }
   }
   // Stopped before anything was estimated: the best bounds so far may yet give a plan.
-  if (options_.stopped() && plans_.empty()) estimate_first(kPerRound);
+  if (common_.stopped() && plans_.empty()) estimate_first(kPerRound);
 }
 
 // False where larger microbatches are of no use: they take no less room, and their work is the same. Shapes of which that is
@@ -67,7 +64,7 @@ bool OpenBounds::sweep(int micro, const std::vector<bool>& wholes, bool by_shape
   Tally all;
   std::size_t tried = 0;
   for (std::vector<Degrees>& shapes : rounds_of(space_, micro)) {
-    if (options_.stopped()) return true;
+    if (common_.stopped()) return true;
     std::erase_if(shapes, [&](const Degrees& shape) {
       const auto known = ended.find(of_any_micro(shape));
       if (known != ended.end() && known->second == End::Likely) left_out_.push_back(shape);
@@ -81,7 +78,7 @@ bool OpenBounds::sweep(int micro, const std::vector<bool>& wholes, bool by_shape
       const std::vector<Tally> tallies = enumeration_.run_round(round, whole, whole != wholes.back(), plans_.incumbent());
       for (std::size_t s = 0; s < sums.size(); ++s) sums[s].add(tallies[s]);
       merge(enumeration_.take());
-      if (options_.stopped()) return true;
+      if (common_.stopped()) return true;
       if (micro == space_.micro.front() || !by_shape) estimate_first(kPerRound);
       report();
     }
@@ -105,13 +102,13 @@ void OpenBounds::note_least(const Degrees& shape, const Tally& tally) {
 }
 
 void OpenBounds::revisit() {
-  if (left_out_.empty() || options_.stopped()) return;
+  if (left_out_.empty() || common_.stopped()) return;
   std::stable_sort(left_out_.begin(), left_out_.end(), [&](const Degrees& a, const Degrees& b) {
     return last_bounds_[of_any_micro(a)].bound < last_bounds_[of_any_micro(b)].bound;
   });
   const std::size_t count = std::min(left_out_.size(), kMostRevisited);
   std::size_t first = 0;
-  for (; first < count && !options_.stopped(); first += kShapesOfRound) {
+  for (; first < count && !common_.stopped(); first += kShapesOfRound) {
     const auto begin = left_out_.begin() + static_cast<std::ptrdiff_t>(first);
     Enumeration::Round round({begin, begin + static_cast<std::ptrdiff_t>(std::min(kShapesOfRound, count - first))});
     for (const bool whole : {true, false}) {
@@ -168,7 +165,7 @@ void OpenBounds::drop_slow() {
 }
 
 void OpenBounds::refine() {
-  while (!open_.empty() && open_.front().bound < plans_.incumbent() && !options_.stopped()) {
+  while (!open_.empty() && open_.front().bound < plans_.incumbent() && !common_.stopped()) {
     if (refined_ >= kMostEstimated) return;  // what is open bounds the answer
     sharpen();
     drop_slow();
@@ -189,7 +186,7 @@ void OpenBounds::sharpen() {
     const auto known = std::stable_partition(open_.begin(), head_end, [](const Priced& one) { return one.replayed; });
     std::vector<Priced> head(known, head_end);
     open_.erase(known, head_end);
-    plans_.account.replayed += replay_orders(head, common_, options_.threads);
+    plans_.account.replayed += replay_orders(head, common_);
     std::sort(head.begin(), head.end());
     merge(std::move(head));
   }
@@ -197,7 +194,7 @@ void OpenBounds::sharpen() {
 
 // Shapes that have none below it are known.
 std::vector<Priced> OpenBounds::all_below(double limit, double& dropped) {
-  Enumeration again(common_, options_);
+  Enumeration again(common_);
   for (const int micro : space_.micro) {
     for (std::vector<Degrees>& shapes : rounds_of(space_, micro)) {
       std::erase_if(shapes, [&](const Degrees& shape) {
@@ -206,7 +203,7 @@ std::vector<Priced> OpenBounds::all_below(double limit, double& dropped) {
       });
       Enumeration::Round round(std::move(shapes));
       for (const bool whole : {true, false})
-        if (!options_.stopped()) again.run_round(round, whole, whole, limit);
+        if (!common_.stopped()) again.run_round(round, whole, whole, limit);
     }
   }
   dropped = again.dropped();
@@ -214,7 +211,7 @@ std::vector<Priced> OpenBounds::all_below(double limit, double& dropped) {
   const auto head_end = all.begin() + static_cast<std::ptrdiff_t>(std::min(kReplayed, all.size()));
   std::vector<Priced> head(all.begin(), head_end);
   all.erase(all.begin(), head_end);
-  plans_.account.replayed += replay_orders(head, common_, options_.threads);
+  plans_.account.replayed += replay_orders(head, common_);
   all.insert(all.end(), head.begin(), head.end());
   return all;
 }

@@ -11,7 +11,7 @@ namespace panpipe::planner {
 
 class OpenBounds {
  public:
-  OpenBounds(Common& common, const SearchOptions& options, PlansFound& plans);
+  explicit OpenBounds(PlansFound& plans) : common_(plans.common()), space_(common_.space), plans_(plans), enumeration_(common_) {}
 
   void sweep_all();
   // Best first: bounds are sharpened by replay, then the first are estimated, until nothing open can be better.
@@ -50,7 +50,6 @@ class OpenBounds {
 
   Common& common_;
   const Space& space_;
-  const SearchOptions& options_;
   PlansFound& plans_;
   Enumeration enumeration_;
   std::size_t refined_ = 0;

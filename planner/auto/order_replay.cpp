@@ -126,7 +126,8 @@ class OrderReplay {
 
 }  // namespace
 
-std::int64_t replay_orders(std::vector<Priced>& priced, Common& common, int threads) {
+std::int64_t replay_orders(std::vector<Priced>& priced, Common& common) {
+  const int threads = common.options.threads;
   std::map<OrderKey, std::vector<Priced*>> by_order;
   std::int64_t count = 0;
   for (Priced& one : priced) {

@@ -10,6 +10,6 @@ namespace panpipe::planner {
 
 // Raises bounds and marks all entries as replayed. Orders with groups, and those that the scenario states, keep their bounds.
 // Returns the number of replayed entries.
-std::int64_t replay_orders(std::vector<Priced>& priced, Common& common, int threads);
+std::int64_t replay_orders(std::vector<Priced>& priced, Common& common);
 
 }  // namespace panpipe::planner

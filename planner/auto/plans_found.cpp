@@ -14,9 +14,8 @@ std::vector<Priced> most_promising(std::vector<Priced> all, double enough) {
   return all;
 }
 
-PlansFound::PlansFound(Common& common, const SearchOptions& options, double enough)
-    : common_(common), options_(options), enough_(enough) {
-  for (int i = 0; i < std::max(1, options.threads); ++i) evaluators_.push_back(std::make_unique<Evaluator>(common));
+PlansFound::PlansFound(Common& common, double enough) : common_(common), enough_(enough) {
+  for (int i = 0; i < std::max(1, common.options.threads); ++i) evaluators_.push_back(std::make_unique<Evaluator>(common));
 }
 
 double PlansFound::roomy_incumbent() const {
@@ -24,8 +23,6 @@ double PlansFound::roomy_incumbent() const {
       std::find_if(best_.begin(), best_.end(), [&](const Exact& one) { return one.memory <= common_.limit_with_room; });
   return roomy == best_.end() ? enough_ : std::min(enough_, roomy->step_time);
 }
-
-double PlansFound::spare() const { return static_cast<double>(common_.facts.limit) - common_.limit_with_room; }
 
 double PlansFound::least_simulated() const {
   double least = kInfinite;
@@ -56,7 +53,7 @@ void PlansFound::take(std::vector<Exact>& plans) {
 void PlansFound::estimate(const std::vector<Priced>& chosen) {
   std::vector<Exact> results(chosen.size());
   in_parallel(chosen.size(), [&](std::size_t i, Evaluator& evaluator) {
-    if (options_.stopped() && (i > 0 || !best_.empty())) return;
+    if (common_.stopped() && (i > 0 || !best_.empty())) return;
     results[i] = evaluator.evaluate(chosen[i].configuration);
     results[i].bound = chosen[i].bound;
   });
@@ -79,7 +76,7 @@ void PlansFound::estimate(const std::vector<Priced>& chosen) {
 // Plans that do not fit under contention go, as long as others do.
 void PlansFound::simulate_all(const std::vector<Exact*>& chosen) {
   in_parallel(chosen.size(), [&](std::size_t i, Evaluator& evaluator) {
-    if (!options_.stopped()) simulate(*chosen[i], evaluator, options_);
+    if (!common_.stopped()) simulate(*chosen[i], evaluator);
   });
   account.simulated += static_cast<std::size_t>(
       std::count_if(chosen.begin(), chosen.end(), [](const Exact* one) { return !one->simulated.empty(); }));

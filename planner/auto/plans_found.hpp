@@ -23,7 +23,8 @@ std::vector<Priced> most_promising(std::vector<Priced> all, double enough);
 class PlansFound {
  public:
   // `enough`: seconds; only faster plans are of use.
-  PlansFound(Common& common, const SearchOptions& options, double enough);
+  PlansFound(Common& common, double enough);
+  Common& common() const { return common_; }
 
   bool empty() const { return best_.empty(); }
   std::vector<Exact>& all() { return best_; }  // fastest first
@@ -32,7 +33,6 @@ class PlansFound {
   Evaluator& evaluator() { return *evaluators_.front(); }
   double incumbent() const { return empty() ? enough_ : std::min(enough_, best_.front().step_time); }
   double roomy_incumbent() const;  // the least step of a plan that leaves the error of the memory model free
-  double spare() const;            // that error, in bytes
   double least_simulated() const;
   Exact* known(const Configuration& configuration);         // nullptr: not among them
   std::vector<Exact*> first_of_degrees(std::size_t count);  // the best plans, each of other degrees
@@ -63,7 +63,6 @@ class PlansFound {
 
  private:
   Common& common_;
-  const SearchOptions& options_;
   const double enough_;
   std::size_t kept_ = 64;
   std::vector<std::unique_ptr<Evaluator>> evaluators_;

@@ -77,7 +77,8 @@ Variant::Variant(const Scenario& scenario, const Degrees& degrees, const std::ve
       model(scenario, workload, calibrations),
       sums(model.of_length(std::max(0, static_cast<int>(scenario.lengths.shapes.size()) - 1)), balanced) {}
 
-Common::Common(const Experiment& of, const Space& in) : experiment(of), space(in), facts(search_facts(of)) {
+Common::Common(const Experiment& of, const Space& in, SearchOptions with)
+    : experiment(of), space(in), options(std::move(with)), facts(search_facts(of)) {
   for (const DeviceType& type : of.scenario.cluster.types) calibrations.push_back(calibration_for(type));
   by_stage = in.recompute.size() > 1 && recomputes_by_stage(of.scenario);
   limit_with_room = static_cast<double>(facts.limit) / (has_given_costs(of.scenario) ? 1 : 1 + kMemoryModelError);

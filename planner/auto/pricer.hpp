@@ -11,6 +11,7 @@
 
 #include "planner/auto/closed_form.hpp"
 #include "planner/auto/space.hpp"
+#include "planner/planner.hpp"
 
 namespace panpipe::planner {
 
@@ -23,12 +24,14 @@ struct Variant {
   UnitSums sums;
 };
 
-// Shared by all variants. Thread-safe.
+// What all parts of a search share. Thread-safe.
 class Common {
  public:
-  Common(const Experiment& experiment, const Space& space);
+  Common(const Experiment& experiment, const Space& space, SearchOptions options = {});
   const Experiment& experiment;
   const Space& space;
+  const SearchOptions options;
+  bool stopped() const { return options.stopped(); }
   const SearchFacts facts;
   const Reductions& reductions(const Configuration& configuration);
   BalancedCuts cuts;
@@ -36,7 +39,8 @@ class Common {
   std::vector<Calibration> calibrations;  // read once, one for each of the cluster's types
   bool by_stage = false;                  // recompute may differ from stage to stage
   double limit_with_room = 0;             // bytes of a device, less the error of the memory model
-  bool crowded = false;                   // ranks may outnumber a profile's cores, so pass times depend on all degrees
+  double spare() const { return static_cast<double>(facts.limit) - limit_with_room; }  // that error, in bytes
+  bool crowded = false;  // ranks may outnumber a profile's cores, so pass times depend on all degrees
 
  private:
   std::mutex lock_;

@@ -15,17 +15,12 @@ namespace {
 class AutoSearch {
  public:
   AutoSearch(const Experiment& experiment, const SearchOptions& options, double enough)
-      : experiment_(experiment),
-        options_(options),
-        space_(space_of(experiment)),
-        common_(experiment, space_),
-        plans_(common_, options, enough),
-        bounds_(common_, options, plans_) {}
+      : space_(space_of(experiment)), common_(experiment, space_, options), plans_(common_, enough), bounds_(plans_) {}
 
   double overhead() const { return least_overhead(plans_.all()); }
 
   Answer run() {
-    Neighbours neighbours(common_, options_, plans_);
+    Neighbours neighbours(plans_);
     bounds_.sweep_all();
     bounds_.refine();
     bounds_.revisit();
@@ -35,14 +30,14 @@ class AutoSearch {
     neighbours.divide();
     neighbours.try_last();
     neighbours.order_microbatches();
-    simulate_contenders(bounds_, neighbours, options_, plans_);
+    simulate_contenders(bounds_, neighbours, plans_);
     return answer();
   }
 
  private:
   // Closed forms take the first type's times: on several types they bound nothing.
   bool one_type() const {
-    const std::vector<Device>& devices = experiment_.scenario.cluster.devices;
+    const std::vector<Device>& devices = common_.experiment.scenario.cluster.devices;
     return std::all_of(devices.begin(), devices.end(), [&](const Device& d) { return d.type == devices.front().type; });
   }
 
@@ -65,12 +60,12 @@ class AutoSearch {
   Answer answer() {
     Answer answer;
     answer.objective = "step_time_s";
-    answer.interrupted = options_.stopped();
+    answer.interrupted = common_.stopped();
     answer.search = bounds_.state();
     Account& account = plans_.account;
     bool least_proved = false;
     if (!plans_.empty()) {
-      add_finalists(plans_.all(), plans_.evaluator(), options_, answer);
+      add_finalists(plans_.all(), plans_.evaluator(), answer);
       least_proved = certify(answer);
     }
     account.tally = &bounds_.tally();
@@ -84,8 +79,6 @@ class AutoSearch {
     return answer;
   }
 
-  const Experiment& experiment_;
-  const SearchOptions& options_;
   const Space space_;
   Common common_;
   PlansFound plans_;

@@ -13,7 +13,7 @@ bool divides_in_groups(const Scenario& scenario) {
          !trainer_of(scenario).zero_in_groups.empty();
 }
 
-Exact try_shard_groups(Evaluator& evaluator, const Exact& start, const SearchOptions& options) {
+Exact try_shard_groups(Evaluator& evaluator, const Exact& start) {
   Exact best;
   const std::vector<int>& stages = trainer_of(evaluator.scenario()).zero_in_groups;
   const Configuration& c = start.configuration;
@@ -21,7 +21,7 @@ Exact try_shard_groups(Evaluator& evaluator, const Exact& start, const SearchOpt
   const Cluster& cluster = evaluator.scenario().cluster;
   const int node = cluster.size() / cluster.nodes;
   const int step = c.order == AxisOrder::DataNext ? c.tensor : c.tensor * c.pipeline;  // devices from a replica to the next
-  for (int group = c.replicas() - 1; group > 1 && !options.stopped(); --group) {
+  for (int group = c.replicas() - 1; group > 1 && !evaluator.common().stopped(); --group) {
     if (c.replicas() % group != 0 || group * step % node != 0) continue;
     Configuration with = c;
     with.shard = group;

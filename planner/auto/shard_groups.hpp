@@ -10,6 +10,6 @@ namespace panpipe::planner {
 bool divides_in_groups(const Scenario& scenario);
 
 // The fastest plan that fits among those of `start` with other shard groups; not usable where none is faster than `start`.
-Exact try_shard_groups(Evaluator& evaluator, const Exact& start, const SearchOptions& options);
+Exact try_shard_groups(Evaluator& evaluator, const Exact& start);
 
 }  // namespace panpipe::planner

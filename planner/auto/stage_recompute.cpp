@@ -24,9 +24,12 @@ int blocks_of_stage(const std::vector<UnitCost>& units, const StagePlan& stage) 
 // Finds the fewest blocks of each rank, all ranks at a time: what a rank recomputes hardly changes another's memory.
 class BlockFit {
  public:
-  BlockFit(const CutTrials& trials, const std::vector<UnitCost>& units, Recompute mode, double spare,
-           const SearchOptions& options)
-      : trials_(trials), units_(units), mode_(mode), spare_(spare), options_(options) {}
+  BlockFit(Evaluator& evaluator, const CutTrials& trials, const Configuration& configuration, double more = 0)
+      : evaluator_(evaluator),
+        trials_(trials),
+        units_(units_of(evaluator, configuration)),
+        mode_(configuration.recompute),
+        spare_(evaluator.common().spare() + more) {}
 
   // False where a rank does not fit with all its blocks, or every rank takes all of them.
   bool run(Plan& plan) {
@@ -34,7 +37,7 @@ class BlockFit {
     for (std::size_t s = 0; s < plan.stages.size(); ++s)
       ranks_[rank_of(plan, static_cast<int>(s))].most += blocks_of_stage(units_, plan.stages[s]);
     if (!bracket(plan)) return false;
-    for (int fits = 0; fits < kFitsEach && !options_.stopped() && !decided(); ++fits) {
+    for (int fits = 0; fits < kFitsEach && !evaluator_.common().stopped() && !decided(); ++fits) {
       for (Rank& rank : ranks_)
         if (!rank.decided()) rank.tried = next(rank, fits < kBeforeHalving);
       const std::vector<double> room = try_blocks(plan);
@@ -107,22 +110,21 @@ class BlockFit {
                        [&](const StagePlan& stage) { return stage.recompute_first == blocks_of_stage(units_, stage); });
   }
 
+  const Evaluator& evaluator_;
   const CutTrials& trials_;
   const std::vector<UnitCost>& units_;
   Recompute mode_;
-  double spare_;
-  const SearchOptions& options_;
+  double spare_;  // bytes that stay free on every device
   std::vector<Rank> ranks_;
 };
 
 // `cuts` null: those that balance the stages.
-Exact fitted(Evaluator& evaluator, const Configuration& configuration, const std::vector<StagePlan>* cuts, double spare,
-             const SearchOptions& options) {
+Exact fitted(Evaluator& evaluator, const Configuration& configuration, const std::vector<StagePlan>* cuts, double more) {
   const CutTrials trials(evaluator, configuration);
   if (!trials.possible()) return {};
   Plan plan = trials.balanced();
   if (cuts != nullptr) plan.stages = *cuts;
-  if (!BlockFit(trials, units_of(evaluator, configuration), configuration.recompute, spare, options).run(plan)) return {};
+  if (!BlockFit(evaluator, trials, configuration, more).run(plan)) return {};
   return with_stages(evaluator, configuration, plan.stages);
 }
 
@@ -139,24 +141,23 @@ double RecomputeShare::step_within(double limit) const {
   return step_without + share * std::max(0.0, step_with - step_without);
 }
 
-Exact fit_recompute(Evaluator& evaluator, const Configuration& configuration, double spare, const SearchOptions& options) {
-  return fitted(evaluator, configuration, nullptr, spare, options);
+Exact fit_recompute(Evaluator& evaluator, const Configuration& configuration) {
+  return fitted(evaluator, configuration, nullptr, 0);
 }
 
-Exact fit_recompute(Evaluator& evaluator, const Exact& start, double spare, const SearchOptions& options) {
-  return fitted(evaluator, start.configuration, &start.plan->stages, spare, options);
+Exact fit_recompute(Evaluator& evaluator, const Exact& start, double more) {
+  return fitted(evaluator, start.configuration, &start.plan->stages, more);
 }
 
-Exact improve_recompute(Evaluator& evaluator, const Exact& start, double spare, const SearchOptions& options) {
+Exact improve_recompute(Evaluator& evaluator, const Exact& start) {
   const CutTrials trials(evaluator, start.configuration);
   if (!trials.possible()) return start;
   Exact best = start;
-  for (int round = 0; round < kRecomputeRounds && !options.stopped(); ++round) {
-    const Exact moved = improve_cuts(evaluator, best, options);
+  for (int round = 0; round < kRecomputeRounds && !evaluator.common().stopped(); ++round) {
+    const Exact moved = improve_cuts(evaluator, best);
     Plan plan = trials.balanced();
     plan.stages = moved.plan->stages;
-    BlockFit fit(trials, units_of(evaluator, start.configuration), start.configuration.recompute, spare, options);
-    if (!fit.run(plan)) break;
+    if (!BlockFit(evaluator, trials, start.configuration).run(plan)) break;
     Exact next = with_stages(evaluator, start.configuration, plan.stages);
     if (!next.usable() || next.step_time >= best.step_time) break;
     best = std::move(next);

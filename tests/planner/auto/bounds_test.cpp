@@ -25,7 +25,7 @@ struct Distance {
 
 // A sample of everything that fits in closed form, `per_family` of each family.
 std::vector<Priced> sample(Common& common, std::size_t per_family) {
-  Enumeration enumeration(common, {});
+  Enumeration enumeration(common);
   for (const int micro : common.space.micro)
     if (micro <= 8)
       for (const bool whole : {true, false}) testing::enumerate_all(enumeration, common.space, micro, whole);
@@ -43,7 +43,7 @@ std::map<std::string, Distance> distances(const Scenario& scenario, std::size_t 
   Common common(experiment, space);
   const std::vector<Priced> chosen = sample(common, per_family);
   std::vector<Priced> replayed = chosen;
-  replay_orders(replayed, common, 1);
+  replay_orders(replayed, common);
   Evaluator evaluator(common);
   std::map<std::string, Distance> result;
   for (std::size_t i = 0; i < chosen.size(); ++i) {

@@ -55,11 +55,11 @@ TEST(SearchAuto, StopsWithTheBestSoFar) {
 TEST(SearchAuto, AStoppedRoundPricesNoFurtherGraph) {
   const Experiment experiment(testing::four_experts("parallel: {context: auto}\n"));
   const Space space = space_of(experiment);
-  Common common(experiment, space);
   const std::atomic<bool> stop{true};
   SearchOptions options;
   options.stop = &stop;
-  Enumeration enumeration(common, options);
+  Common common(experiment, space, options);
+  Enumeration enumeration(common);
   Enumeration::Round round(rounds_of(space, 1).front());
   enumeration.run_round(round, true, true, kInfinite);
   EXPECT_EQ(enumeration.tally().evaluated, 0);

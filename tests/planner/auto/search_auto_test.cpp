@@ -40,8 +40,7 @@ double best_of_all(const Scenario& scenario) {
   const Experiment experiment(scenario);
   const Space space = space_of(experiment);
   Common common(experiment, space);
-  const SearchOptions options;
-  Enumeration enumeration(common, options);
+  Enumeration enumeration(common);
   for (const bool whole : {true, false})
     for (const int micro : space.micro) testing::enumerate_all(enumeration, space, micro, whole);
   Evaluator evaluator(common);
@@ -125,7 +124,7 @@ TEST(SearchAuto, DegreesAreLegal) {
   const Space space = space_of(experiment);
   EXPECT_EQ(space.expert, (std::vector<int>{1, 2, 4}));
   Common common(experiment, space);
-  Enumeration enumeration(common, {});
+  Enumeration enumeration(common);
   testing::enumerate_all(enumeration, space, 1, true);
   std::set<int> contexts, experts, widths;
   for (const Priced& one : enumeration.take()) {
@@ -302,7 +301,7 @@ TEST(SearchAuto, TriesEveryPlannedFamily) {
   EXPECT_THAT(space.notes, Contains(note));
   for (const char* name : {"gpipe", "1f1b", "zb-v", "stp", "hanayo"}) EXPECT_THAT(note, HasSubstr(name));
   Common common(experiment, space);
-  Enumeration enumeration(common, {});
+  Enumeration enumeration(common);
   for (const int micro : space.micro) testing::enumerate_all(enumeration, space, micro, true);
   std::set<int> found;
   for (const Priced& one : enumeration.take()) found.insert(one.configuration.family);
