@@ -42,6 +42,9 @@ Candidate candidate_of(Exact& exact, Evaluator& evaluator) {
   if (exact.options.count("ways") != 0 && copies_activations(exact.plan->schedule))
     candidate.summary += ", activations copied to the host";
   candidate.simulated = exact.simulated;
+  if (!exact.fits)  // under contention, where it fits on idle links
+    for (auto& [key, value] : candidate.metrics)
+      if (key == "fits" || key == "memory_share" || key == "peak_memory_bytes") value = *figure_named(exact.simulated, key);
   if (exact.simulated_run) candidate.run = exact.simulated_run;
   const ScheduleOptions options = evaluator.request(exact.configuration, exact.options).schedule.options;
   candidate.schedule_options.assign(options.begin(), options.end());

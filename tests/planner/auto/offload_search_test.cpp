@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.hpp"
+#include "costmodel/estimate/estimate.hpp"
 #include "planner/candidate.hpp"
 #include "planner/planner.hpp"
 #include "tests/fault.hpp"
@@ -78,6 +79,22 @@ TEST(OffloadSearch, ActivationsMayLeave) {
               Contains(::testing::AnyOf(Pair("offload.activations", "full"), Pair("offload.activations", "selective"))));
   testing::expect_again(
       best, [](const auto& set) { return four_4090("", set); }, wide);
+}
+
+// Copies that others slow down leave later: a plan that fits on idle links alone is no answer.
+TEST(OffloadSearch, ActivationsThatLeaveTooLateDoNotFit) {
+  SearchOptions options;
+  options.simulate = [](const TaskGraph& graph, const Cluster&) {
+    Timeline late = estimate(graph);
+    for (DeviceTimeline& device : late.devices) device.peak = device.limit * 2;
+    return late;
+  };
+  const std::vector<std::string> wide = {
+      "parallel={pipeline: 4, tensor: 1, data: 1}", "workload.layers=8", "recompute=none",
+      "batch={micro: 2, microbatches: 16}",         "usable=80 %",       "partition=[5, 9, 13]"};
+  const Answer answer = search(Experiment(four_4090("offload: {activations: auto}\n", wide)), options);
+  EXPECT_THAT(answer.candidates, IsEmpty());
+  EXPECT_THAT(answer.reason, HasSubstr("activations in the host's memory (full): none of "));
 }
 
 // Of a node whose cards are small; the answer can be written down and estimated again.
