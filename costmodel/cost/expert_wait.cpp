@@ -47,8 +47,7 @@ void GraphCost::add_exchange_of_counts(const UnitTemplate& shape, PassCost& pass
 // dispatch of rows, or before each expert that it runs. What it then launches has no lead at first; it is regained where the host
 // launches faster than the device computes. The hosts of a group begin together, since they have just exchanged the numbers. With
 // a capacity the numbers are known beforehand.
-void GraphCost::wait_for_rows(const UnitTemplate& shape, const UnitHost& host, const OfOperator& runs, const OfOperator& sends,
-                              PassCost& pass) {
+void GraphCost::wait_for_rows(const UnitTemplate& shape, const UnitHost& host, const ForwardPart& part, PassCost& pass) {
   if (!reads_counts(shape) || framework().synchronous_launches) return;  // where all launches are synchronous none has a lead
   const Duration launch = launch_alone(framework(), calibration_);
   const bool one_by_one = framework().expert_counts == ExpertCounts::Each;
@@ -56,13 +55,13 @@ void GraphCost::wait_for_rows(const UnitTemplate& shape, const UnitHost& host, c
   int experts = 1;
   for (std::size_t i = at(shape.dispatch) + (one_by_one ? 0 : 1); i < shape.operators.size(); ++i) {
     const OperatorTime& op = shape.operators[i];
-    if (!runs(i) || (one_by_one && !op.for_each_expert)) continue;
+    if (!part.runs[i] || (one_by_one && !op.for_each_expert)) continue;
     if (one_by_one) experts = op.experts;
     const PassLaunches launched = host.behind_wait(op);
     const Duration at_host = launch * launched.host.launches + launched.host.other;
     const double count = op.for_each_expert ? std::max(1, op.forward_launches) : std::max(1.0, launched.kernels);
     kernels.push_back({count / experts, at_host / experts, (op.forward.total + gap(launched.kernels)) / experts});
-    if (op.forward_collective == CollectiveKind::None || !sends(i) || one_by_one) continue;
+    if (op.forward_collective == CollectiveKind::None || !part.sends(i) || one_by_one) continue;
     kernels.push_back({1, launch, result_.collectives[collective_of(op.forward_collective, op.collective_bytes, op.among)].time});
   }
   const Duration wait = idle_behind_host(kernels) * experts;

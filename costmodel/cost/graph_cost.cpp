@@ -93,26 +93,11 @@ void GraphCost::recompute_listed(const UnitTemplate& shape, const Launches& laun
   for (std::size_t i = 0; i < shape.operators.size(); ++i) counted += recompute.again[i] && shape.operators[i].counted ? 1 : 0;
   const UnitHost host(shape, launches, framework(), calibration_);
   const PassLaunches all = host.again(recompute.again);
-  pass.host = all.host;
   const auto sends = [&](std::size_t i) {
     return shape.operators[i].forward_collective == CollectiveKind::AllGather || recompute.whole[i];
   };
-  const bool routes_again = shape.dispatch >= 0 && recompute.again[at(shape.dispatch)];
-  for (std::size_t i = 0; i < shape.operators.size(); ++i) {
-    if (!recompute.again[i]) continue;
-    const OperatorTime& op = shape.operators[i];
-    const Duration own = gap(host.kernels_of(op, all, counted));
-    if (op.over_context()) {
-      add_over_context(pass, op, op.forward, op.counted ? own : Duration(0), false);
-      continue;
-    }
-    if (routes_again && static_cast<int>(i) == shape.dispatch) add_exchange_of_counts(shape, pass);
-    add_operator(pass, op.forward, op.counted ? own : Duration(0));
-    if (sends(i)) add_collective(pass, op, op.forward_collective, false);
-  }
-  if (routes_again)
-    wait_for_rows(
-        shape, host, [&](std::size_t i) { return recompute.again[i]; }, sends, pass);
+  add_forward(shape, host,
+              {recompute.again, sends, [&](const OperatorTime& op) { return gap(host.kernels_of(op, all, counted)); }}, pass);
   if (captured_) launch_at_once(pass);
   unit.recompute_selective = pass;
 }

@@ -38,7 +38,14 @@ class GraphCost {
 
   // unit_passes.cpp
   UnitCost make_unit(const UnitTemplate& shape, const Launches& launches);
-  void add_forward(const UnitTemplate& shape, Duration gap, PassCost& forward);
+  // The operators of a forward that a pass runs, those whose collectives it has, and the pause behind each that launches.
+  struct ForwardPart {
+    std::vector<bool> runs;
+    std::function<bool(std::size_t)> sends;
+    std::function<Duration(const OperatorTime&)> gap;
+    bool whole = false;
+  };
+  void add_forward(const UnitTemplate& shape, const UnitHost& host, const ForwardPart& part, PassCost& pass);
   void add_input_gradient(PassCost& pass, const OperatorTime& op, Duration gap);
   PassCost make_backward(const UnitTemplate& shape, const UnitCost& unit, const UnitHost& host, Duration input_gap);
   Duration gap(double kernels) const;
@@ -50,12 +57,9 @@ class GraphCost {
   void launch_at_once(PassCost& pass) const;
 
   // expert_wait.cpp
-  using OfOperator = std::function<bool(std::size_t)>;  // by its index
   bool reads_counts(const UnitTemplate& shape) const;
   void add_exchange_of_counts(const UnitTemplate& shape, PassCost& pass);
-  // `runs`, `sends`: operators of the pass, and those whose collectives it has.
-  void wait_for_rows(const UnitTemplate& shape, const UnitHost& host, const OfOperator& runs, const OfOperator& sends,
-                     PassCost& pass);
+  void wait_for_rows(const UnitTemplate& shape, const UnitHost& host, const ForwardPart& part, PassCost& pass);
 
   // pass_collectives.cpp
   int collective_of(CollectiveKind kind, Bytes size, Among among);

@@ -1,6 +1,8 @@
 // Passes of a unit: its operators in their order, with the pauses between kernels.
 #include <algorithm>
+#include <utility>
 
+#include "base/index.hpp"
 #include "costmodel/cost/graph_cost.hpp"
 
 namespace panpipe {
@@ -21,28 +23,34 @@ void GraphCost::add_operator(PassCost& pass, const Breakdown& cost, Duration gap
   pass.pieces.back().time += with_gap.total;
 }
 
-// Operators in their order, but for a residual sum that each rank makes of its part before the collective.
-void GraphCost::add_forward(const UnitTemplate& shape, Duration gap, PassCost& forward) {
-  const bool early = framework().residual_before_reduction && shape.collectives > 0;
-  const bool cuts = tensor_chunks() > 1;
+// Operators in their order; in a whole forward but for a residual sum that each rank makes of its part before the collective.
+void GraphCost::add_forward(const UnitTemplate& shape, const UnitHost& host, const ForwardPart& part, PassCost& pass) {
+  const bool early = part.whole && framework().residual_before_reduction && shape.collectives > 0;
+  const bool cuts = part.whole && tensor_chunks() > 1;
   const auto add = [&](const OperatorTime& op) {
-    const Duration own = op.counted ? gap : Duration(0);
-    if (op.over_context()) return add_over_context(forward, op, op.forward, own, false);
-    add_operator(forward, op.forward, own, false, cuts && op.weight_products > 0);
+    const Duration gap = op.counted ? part.gap(op) : Duration(0);
+    if (op.over_context()) return add_over_context(pass, op, op.forward, gap, false);
+    add_operator(pass, op.forward, gap, false, cuts && op.weight_products > 0);
   };
+  pass.host += host.again(part.runs).host;
+  const bool routes = shape.dispatch >= 0 && part.runs[at(shape.dispatch)];
   bool added = false;  // the residual sum
-  for (auto op = shape.operators.begin(); op != shape.operators.end(); ++op) {
-    if (op - shape.operators.begin() == shape.dispatch) add_exchange_of_counts(shape, forward);
-    if (!(added && op->residual)) add(*op);
-    if (early && !added && op->forward_collective == CollectiveKind::AllReduce) {
-      std::for_each(op + 1, shape.operators.end(), [&](const OperatorTime& later) {
-        if (later.residual) add(later);
-      });
+  for (std::size_t i = 0; i < shape.operators.size(); ++i) {
+    const OperatorTime& op = shape.operators[i];
+    if (!part.runs[i]) continue;
+    if (routes && i == at(shape.dispatch)) add_exchange_of_counts(shape, pass);
+    if (!(added && op.residual)) add(op);
+    if (early && !added && op.forward_collective == CollectiveKind::AllReduce) {
+      std::for_each(shape.operators.begin() + static_cast<std::ptrdiff_t>(i) + 1, shape.operators.end(),
+                    [&](const OperatorTime& later) {
+                      if (later.residual) add(later);
+                    });
       added = true;
     }
-    add_collective(forward, *op, op->forward_collective, false);
+    if (part.sends(i)) add_collective(pass, op, op.forward_collective, false);
   }
-  cut_products(forward);
+  if (part.whole) cut_products(pass);
+  if (routes) wait_for_rows(shape, host, part, pass);
 }
 
 void GraphCost::add_input_gradient(PassCost& pass, const OperatorTime& op, Duration gap) {
@@ -84,26 +92,29 @@ UnitCost GraphCost::make_unit(const UnitTemplate& shape, const Launches& launche
   UnitCost unit;
   const UnitHost host(shape, launches, framework(), calibration_);
   const PassLaunches forward = host.forward(), input = host.input_gradient();
-  unit.forward.host = forward.host;
   unit.input_gradient.host = input.host;
   unit.weight_gradient.host = host.weight_gradient().host;
   const auto gap_of = [&](const PassLaunches& pass) { return gap(pass.kernels / std::max(shape.counted, 1)); };  // per operator
   const Duration forward_gap = gap_of(forward), input_gap = gap_of(input);
-  add_forward(shape, forward_gap, unit.forward);
-  const auto all = [](std::size_t) { return true; };
-  wait_for_rows(shape, host, all, all, unit.forward);
+  std::vector<bool> attention;
   for (const OperatorTime& op : shape.operators) {
     add_operator(unit.weight_gradient, op.weight_gradient, gap(host.weight_gradient(op).kernels));
-    if (op.over_context())
-      add_over_context(unit.recompute_selective, op, op.forward, Duration(0), false);
-    else if (op.attention)
-      add_operator(unit.recompute_selective, op.forward, Duration(0));
-    if (op.attention) {
-      unit.attention_forward += op.forward.total;
-      unit.attention_backward += op.input_gradient.total;
-      unit.causal_attention = unit.causal_attention || op.causal;
-    }
+    attention.push_back(op.attention);
+    if (!op.attention) continue;
+    unit.attention_forward += op.forward.total;
+    unit.attention_backward += op.input_gradient.total;
+    unit.causal_attention = unit.causal_attention || op.causal;
   }
+  add_forward(shape, host,
+              {std::vector<bool>(attention.size(), true), [](std::size_t) { return true; },
+               [&](const OperatorTime&) { return forward_gap; }, true},
+              unit.forward);
+  // Full recompute runs the forward again, selective recompute the attention core.
+  unit.recompute_full = unit.forward;
+  if (shape.attention)
+    add_forward(shape, host,
+                {std::move(attention), [](std::size_t) { return false; }, [](const OperatorTime&) { return Duration(0); }},
+                unit.recompute_selective);
   for (auto op = shape.operators.rbegin(); op != shape.operators.rend(); ++op) {
     add_input_gradient(unit.input_gradient, *op, input_gap);
     add_collective(unit.input_gradient, *op, op->backward_collective, true);
@@ -111,13 +122,6 @@ UnitCost GraphCost::make_unit(const UnitTemplate& shape, const Launches& launche
   cut_products(unit.input_gradient);
   if (shape.collectives > 0 && framework().overlap_tensor_collectives)
     unit.backward = make_backward(shape, unit, host, input_gap);
-  // Full recompute runs the forward again, selective recompute the attention core.
-  unit.recompute_full = unit.forward;
-  if (shape.attention) {
-    std::vector<bool> attention;
-    for (const OperatorTime& op : shape.operators) attention.push_back(op.attention);
-    unit.recompute_selective.host += host.again(attention).host;
-  }
   if (captured_)
     for (PassCost* pass :
          {&unit.forward, &unit.input_gradient, &unit.weight_gradient, &unit.recompute_full, &unit.recompute_selective})
