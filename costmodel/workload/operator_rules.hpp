@@ -54,13 +54,7 @@ struct WorkRule {
 namespace work_rules {
 // One pass over what it reads and writes, and as much backward; operands are kept. Also of views, those that copy after all.
 extern const WorkRule kAnyOperator;
-extern const WorkRule kKeepsNothing;   // likewise, but its derivative needs no tensor
-extern const WorkRule kLinear;         // (input, weight, bias)
-extern const WorkRule kProduct;        // of the last two tensors, [batch, m, k] and [batch, k, n]
-extern const WorkRule kAddedProduct;   // the same, added to the first tensor
-extern const WorkRule kGroupedLinear;  // (rows, chosen, weight, bias, ...)
-extern const WorkRule kConvolution, kTransposedConvolution;
-extern const WorkRule kAttention;
+extern const WorkRule kKeepsNothing;  // likewise, but its derivative needs no tensor
 extern const WorkRule kLayerNorm, kRmsNorm, kGroupNorm;
 extern const WorkRule kSum, kMultiply, kDivide;
 extern const WorkRule kMove;        // element by element; its backward needs nothing either
@@ -72,14 +66,28 @@ extern const WorkRule kEmbedding;
 extern const WorkRule kCrossEntropy, kVocabularyCrossEntropy, kSquaredError;
 extern const WorkRule kRoute, kDispatch, kRegroup, kCombine;
 extern const WorkRule kCollective;
+// operator_rules_products.cpp
+extern const WorkRule kLinear;         // (input, weight, bias)
+extern const WorkRule kProduct;        // of the last two tensors, [batch, m, k] and [batch, k, n]
+extern const WorkRule kAddedProduct;   // the same, added to the first tensor
+extern const WorkRule kGroupedLinear;  // (rows, chosen, weight, bias, ...)
+extern const WorkRule kConvolution, kTransposedConvolution;
+extern const WorkRule kAttention, kSparseAttention;
 // operator_rules_linear.cpp
 extern const WorkRule kCausalConvolution;                    // (input, weight, bias)
 extern const WorkRule kGatedDelta, kStateSpace, kLightning;  // (query, key, value, chunk, numbers)
 extern const WorkRule kMixStreams;                           // (streams, weights)
 extern const WorkRule kSelectiveScan;                        // (query, key, value, step, decay)
 extern const WorkRule kChooseKeys;                           // (query, key, weights, heads, count)
-extern const WorkRule kSparseAttention;
 
+constexpr std::int8_t kAny = WorkRule::kAny;
+constexpr std::int64_t kStatisticBytes = 4;  // mean, deviation, log-sum-exp are kept in 32 bits
+
+// What rules are made of.
+Flops product_flops(const GemmShape& shape);
+PassWork traffic(Bytes read, Bytes written, double operations);
+OperatorWork made(OperatorClass kind, PassWork forward, PassWork input_gradient = {});
+std::int64_t rows_of(const Shape& shape);  // all but its last extent
 // The tensor is kept for the backward.
 void keep(const OperatorView& view, OperatorWork& work, int tensor);
 }  // namespace work_rules

@@ -32,8 +32,7 @@ Chunks chunks_of(const OperatorView& v) {
 }
 
 void add_gemm(PassWork& pass, const GemmShape& s) {
-  pass.flops +=
-      Flops(2.0 * static_cast<double>(s.batch) * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k));
+  pass.flops += work_rules::product_flops(s);
   pass.gemms.push_back(s);
 }
 
