@@ -8,6 +8,7 @@
 #include "base/bits.hpp"
 #include "costmodel/workload/aliases.hpp"
 #include "costmodel/workload/operator_table.hpp"
+#include "costmodel/workload/work_of_part.hpp"
 
 namespace panpipe {
 namespace {
@@ -206,29 +207,7 @@ UnitView view_of_unit(const OperatorGraph& graph, const TensorUse& use, int unit
   view.graph = &graph;
   view.use = &use;
   std::tie(view.first, view.end) = use.unit_range[unit];
-  // A graph of only this unit, with its tensors numbered from 0.
-  OperatorGraph part;
-  part.degrees = graph.degrees;
-  std::vector<int> old_of_new;
-  const auto renumber = [&](int t) {
-    const auto found = std::find(old_of_new.begin(), old_of_new.end(), t);
-    if (found != old_of_new.end()) return static_cast<int>(found - old_of_new.begin());
-    old_of_new.push_back(t);
-    Tensor& copy = part.tensors.emplace_back(graph.tensors[t]);
-    copy.producer = view.inside(t) ? copy.producer - view.first : -1;
-    copy.tied_to = -1;
-    return static_cast<int>(old_of_new.size()) - 1;
-  };
-  for (int i = view.first; i < view.end; ++i) {
-    Operator& copy = part.operators.emplace_back(graph.operators[i]);
-    copy.unit = 0;
-    for_each_operand(copy, [&](int& t) { t = renumber(t); });
-    for (int& t : copy.outputs) t = renumber(t);
-  }
-  part.units.emplace_back();
-  view.work = count_work(part);
-  for (OperatorWork& work : view.work)
-    for (int& t : work.saved) t = old_of_new[t];
+  view.work = count_work(graph, view.first, view.end);
   return view;
 }
 

@@ -6,6 +6,7 @@
 #include "costmodel/workload/aliases.hpp"
 #include "costmodel/workload/operands.hpp"
 #include "costmodel/workload/operator_rules.hpp"
+#include "costmodel/workload/work_of_part.hpp"
 
 namespace panpipe {
 namespace {
@@ -31,19 +32,16 @@ int logits_before(const OperatorGraph& graph, const Operator& op) {
 
 // Calls visit(tensor) for the logits of a loss, from its own input back to the first.
 template <class Visit>
-void for_each_logits(const OperatorGraph& graph, const Operator& loss, Visit visit) {
-  int index = tensor_argument(loss, row_of(loss).names[0]);
-  while (index >= 0 && graph.tensors[index].role == TensorRole::Activation) {
+void for_each_logits(const OperatorView& loss, Visit visit) {
+  int index = loss.operand(loss.row.names[0]);
+  while (index >= 0 && loss.tensor(index).role == TensorRole::Activation) {
     visit(index);
-    const int producer = graph.tensors[index].producer;
-    index = producer < 0 ? -1 : logits_before(graph, graph.operators[producer]);
+    const int producer = loss.producer(index);
+    index = producer < 0 ? -1 : logits_before(loss.graph, loss.graph.operators[producer]);
   }
 }
 
-bool is_loss(const OperatorGraph& graph, const Operator& op) {
-  const OperatorRow& row = row_of(op);
-  return row.role == OperatorRole::Loss && row.work->fits({graph, op, row});
-}
+bool is_loss(const OperatorView& v) { return v.row.role == OperatorRole::Loss && v.row.work->fits(v); }
 
 OperatorWork count(const OperatorView& v, bool before_loss) {
   OperatorWork nothing;
@@ -55,31 +53,34 @@ OperatorWork count(const OperatorView& v, bool before_loss) {
 
 }  // namespace
 
-int cast_before(const OperatorGraph& graph, const Operator& loss) {
+int cast_before(const OperatorView& loss) {
   int cast = -1;
-  for_each_logits(graph, loss, [&](int index) {
-    const int producer = graph.tensors[index].producer;
-    if (cast < 0 && producer >= 0 && row_of(graph.operators[producer]).role == OperatorRole::Cast) cast = producer;
+  for_each_logits(loss, [&](int index) {
+    const int producer = loss.producer(index);
+    if (cast < 0 && producer >= 0 && row_of(loss.graph.operators[producer]).role == OperatorRole::Cast) cast = producer;
   });
   return cast;
 }
 
-std::vector<OperatorWork> count_work(const OperatorGraph& graph) {
+std::vector<OperatorWork> count_work(const OperatorGraph& graph, int first, int end) {
+  const auto view = [&](int i) { return OperatorView{graph, graph.operators[i], row_of(graph.operators[i]), first}; };
   std::set<int> counted_with_a_loss;
-  for (const Operator& op : graph.operators)
-    if (is_loss(graph, op) && is_over_classes(op)) counted_with_a_loss.insert(cast_before(graph, op));
+  for (int i = first; i < end; ++i)
+    if (is_loss(view(i)) && is_over_classes(graph.operators[i])) counted_with_a_loss.insert(cast_before(view(i)));
   std::vector<OperatorWork> works;
-  works.reserve(graph.operators.size());
-  for (std::size_t i = 0; i < graph.operators.size(); ++i)
-    works.push_back(
-        count({graph, graph.operators[i], row_of(graph.operators[i])}, counted_with_a_loss.contains(static_cast<int>(i))));
+  works.reserve(end - first);
+  for (int i = first; i < end; ++i) works.push_back(count(view(i), counted_with_a_loss.contains(i)));
   return works;
+}
+
+std::vector<OperatorWork> count_work(const OperatorGraph& graph) {
+  return count_work(graph, 0, static_cast<int>(graph.operators.size()));
 }
 
 std::vector<bool> logits_of(const OperatorGraph& graph) {
   std::vector<bool> logits(graph.tensors.size(), false);
   for (const Operator& op : graph.operators)
-    if (is_loss(graph, op)) for_each_logits(graph, op, [&](int index) { logits[index] = true; });
+    if (const OperatorView v{graph, op, row_of(op)}; is_loss(v)) for_each_logits(v, [&](int index) { logits[index] = true; });
   return logits;
 }
 

@@ -12,16 +12,15 @@ namespace {
 
 // The tensor that the backward of `index` holds. Views share the storage of their source, so the source is named. The input of a
 // column-parallel product under sequence parallelism is kept as this rank's part and gathered again (Korthikanti et al.).
-int storage_of(const OperatorGraph& graph, int index) {
+int storage_of(const OperatorView& v, int index) {
   for (;;) {
-    const Tensor& tensor = graph.tensors[index];
-    if (tensor.producer < 0) return index;
-    const Operator& producer = graph.operators[tensor.producer];
+    if (v.producer(index) < 0) return index;
+    const Operator& producer = v.graph.operators[v.producer(index)];
     // Megatron's f: its backward adds up what its forward gave to all.
     const bool gathered_again =
         row_of(producer).role == OperatorRole::Collective && (producer.backward_collective == CollectiveKind::AllReduce ||
                                                               producer.backward_collective == CollectiveKind::ReduceScatter);
-    const int looked_at = gathered_again ? tensor_argument(producer, "self") : viewed_tensor(graph, producer);
+    const int looked_at = gathered_again ? tensor_argument(producer, "self") : viewed_tensor(v.graph, producer);
     if (looked_at < 0) return index;
     index = looked_at;
   }
@@ -48,7 +47,7 @@ OperatorWork made(OperatorClass kind, PassWork forward, PassWork input_gradient)
 
 void keep(const OperatorView& v, OperatorWork& work, int index) {
   if (index < 0) return;
-  const int storage = storage_of(v.graph, index);
+  const int storage = storage_of(v, index);
   if (std::find(work.saved.begin(), work.saved.end(), storage) == work.saved.end()) work.saved.push_back(storage);
 }
 
@@ -193,7 +192,7 @@ template <bool vocabulary_parallel>
 OperatorWork cross_entropy(const OperatorView& v) {
   const Tensor &logits = v.first(), &labels = v.in("target");
   Bytes cast_read(0), cast_written(0);
-  if (const int cast = cast_before(v.graph, v.op); cast >= 0) {
+  if (const int cast = cast_before(v); cast >= 0) {
     const Operator& op = v.graph.operators[cast];
     const OperatorView counted{v.graph, op, row_of(op)};
     cast_read = counted.first().bytes();

@@ -17,8 +17,10 @@ struct OperatorView {
   const OperatorGraph& graph;
   const Operator& op;
   const OperatorRow& row;
+  int first_operator = 0;  // results of operators before it are given: how they were made does not matter
 
   const Tensor& tensor(int index) const { return graph.tensors[index]; }
+  int producer(int index) const { return tensor(index).producer < first_operator ? -1 : tensor(index).producer; }
   int operand(std::string_view name) const { return tensor_of(argument(op, row, name)); }
   const Tensor& in(std::string_view name) const {
     const int index = operand(name);
@@ -93,6 +95,6 @@ void keep(const OperatorView& view, OperatorWork& work, int tensor);
 }  // namespace work_rules
 
 // The last cast between the first logits and a loss over classes, which counts it; -1: none.
-int cast_before(const OperatorGraph& graph, const Operator& loss);
+int cast_before(const OperatorView& loss);
 
 }  // namespace panpipe
