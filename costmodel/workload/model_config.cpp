@@ -115,6 +115,18 @@ void read_dimensions(ConfigReader& r, const Defaults& defaults, bool learned, in
   d.tied_embedding = r.flag({"tie_word_embeddings"}, defaults.tied);
 }
 
+void read_traits(ConfigReader& r, const ConfigClass& of, ModelDimensions& d) {
+  TransformerTraits& t = d.traits = family_traits().*of.family;
+  t.epsilon = r.number({"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps"}, of.defaults.epsilon);
+  if (t.positions == Positions::Rotary)
+    t.rotary_base = r.rotary("rope_theta", {"rope_theta", "rotary_emb_base"}, of.defaults.rotary_base);
+  r.check_rotary();
+  t.rotary_scaling = r.rotary_scaling();
+  t.activation =
+      r.activation({"hidden_act", "hidden_activation", "activation_function", "activation", "mlp_hidden_act"}, t.activation);
+  for (const Trait& read : of.traits) read(r, d);
+}
+
 }  // namespace
 
 std::vector<std::string> model_config_types() {
@@ -143,16 +155,7 @@ ModelConfig read_model_config(const Node& root, int sequence, int layers) {
   if (d.layers > kMostLayers)
     log.error(root, fmt::format("'layers' of {} is {}, more than {}", made.model, d.layers, kMostLayers));
   log.throw_if_errors();  // lists of layers are counted by them
-  d.traits = family_traits().*known->family;
-  d.traits.epsilon = reader.number({"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps"},
-                                   known->defaults.epsilon);
-  if (d.traits.positions == Positions::Rotary)
-    d.traits.rotary_base = reader.rotary("rope_theta", {"rope_theta", "rotary_emb_base"}, known->defaults.rotary_base);
-  reader.check_rotary();
-  d.traits.rotary_scaling = reader.rotary_scaling();
-  d.traits.activation = reader.activation(
-      {"hidden_act", "hidden_activation", "activation_function", "activation", "mlp_hidden_act"}, d.traits.activation);
-  for (const Trait& read : known->traits) read(reader, d);
+  read_traits(reader, *known, d);
   if (layers > d.layers)
     log.error(*document, fmt::format("{} layers are asked for, and the model has {}", layers, d.layers));
   else if (layers > 0)
