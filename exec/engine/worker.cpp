@@ -16,6 +16,9 @@ namespace panpipe::exec {
 
 namespace {
 
+// Number of actions whose receives are posted before their turn.
+constexpr std::size_t kReceivesAhead = 4;
+
 // Parameters and buffers of which passes read parts.
 class CutParameters : public ParameterStore {
  public:
@@ -197,10 +200,9 @@ void Worker::run(StepRun& run) {
 
 void Worker::run_until(StepRun& run, std::size_t end) {
   const std::vector<Action>& order = run.row.order;
-  const auto ahead = static_cast<std::size_t>(std::max(1, options_.receives_ahead));
   while (run.next < end) {
     const std::size_t members = std::min(order[run.next].cell_size(), order.size() - run.next);
-    const std::size_t posted = std::min(run.next + members - 1 + ahead, order.size());
+    const std::size_t posted = std::min(run.next + members - 1 + kReceivesAhead, order.size());
     for (std::size_t a = run.next; a < posted; ++a) messages_.post(order[a]);
     run_cell(run, run.next, members);
     run.next += members;

@@ -37,7 +37,6 @@ using DataSource = std::function<at::Tensor(int graph_input, std::int64_t sample
 
 struct WorkerOptions {
   std::uint64_t seed = 0;
-  int receives_ahead = 4;                    // number of actions whose receives are posted before their turn
   std::int64_t first_sample = 0;             // added to the count of microbatches, to start later in the data
   std::optional<at::ScalarType> autocast{};  // mixed precision of an fp32 graph
   std::vector<AroundActions*> around{};      // the first is called first before an entry, and last after it
@@ -148,10 +147,8 @@ class Worker {
   void copy(const Action& action);
   bool runs_forward(const Action& action) const;
   CallContext context_of(StepRun& run, const Action& action);
-  std::shared_ptr<const SequenceSlice> slice_of(StepRun& run, const Action& action);
   std::int64_t sample_of(const StepRun& run, const Action& action) const;
   at::Tensor own_part(int graph_tensor, const at::Tensor& whole, int slice) const;
-  void take_data(const StepRun& run, const Action& action, Values& values);
   double loss_share(const StepRun& run, const Action& action) const;
   void note_loss(StepRun& run, const Action& action, double share, const at::Tensor& value);
   void report_loss(StepRun& run, const Action& action, double share, double value);

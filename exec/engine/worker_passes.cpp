@@ -30,9 +30,17 @@ std::int64_t Worker::sample_of(const StepRun& run, const Action& action) const {
          data_index(site_.plan, site_.place.replica);
 }
 
-// The slices of a sequence meet in what they attend to, which lives as long as one of them.
-std::shared_ptr<const SequenceSlice> Worker::slice_of(StepRun& run, const Action& action) {
-  if (site_.layout.splits == 1) return nullptr;
+CallContext Worker::context_of(StepRun& run, const Action& action) {
+  const std::int64_t draws =
+      sample_of(run, action) * site_.layout.splits + std::max<int>(0, action.split);  // of each slice its own
+  CallContext context{options_.seed, draws, options_.autocast};
+  context.before_reading = &before_reading_;
+  context.evaluates = run.evaluates;
+  if (!run.evaluates) context.versions = options_.versions;  // else the latest
+  context.version = std::max<std::int64_t>(0, step_of(run.row, action, run.step) - 1);
+  if (!options_.lengths.empty()) context.samples = &options_.lengths[panpipe::at(length_of(action))].samples;
+  if (site_.layout.splits == 1) return context;
+  // The slices of a sequence meet in what they attend to, which lives as long as one of them.
   std::weak_ptr<AttendedSequence>& known = run.sequences[{action.stage, action.microbatch}];
   std::shared_ptr<AttendedSequence> sequence = known.lock();
   if (!sequence) known = sequence = std::make_shared<AttendedSequence>(site_.layout.splits, run.masks);
@@ -41,18 +49,7 @@ std::shared_ptr<const SequenceSlice> Worker::slice_of(StepRun& run, const Action
     run.slices.push_back(slice);
   else
     slice->partners = partners_of(options_.exchange, action, site_);
-  return slice;
-}
-
-CallContext Worker::context_of(StepRun& run, const Action& action) {
-  const std::int64_t draws =
-      sample_of(run, action) * site_.layout.splits + std::max<int>(0, action.split);  // of each slice its own
-  CallContext context{options_.seed, draws, options_.autocast, slice_of(run, action)};
-  context.before_reading = &before_reading_;
-  context.evaluates = run.evaluates;
-  if (!run.evaluates) context.versions = options_.versions;  // else the latest
-  context.version = std::max<std::int64_t>(0, step_of(run.row, action, run.step) - 1);
-  if (!options_.lengths.empty()) context.samples = &options_.lengths[panpipe::at(length_of(action))].samples;
+  context.slice = slice;
   return context;
 }
 
@@ -107,15 +104,6 @@ at::Tensor Worker::own_part(int graph_tensor, const at::Tensor& whole, int slice
   return whole.narrow(dimension, length * slice, length).contiguous();
 }
 
-void Worker::take_data(const StepRun& run, const Action& action, Values& values) {
-  const std::vector<int>& inputs = stage_of(action).inputs();
-  for (const int input : site_.layout.stages[action.stage].data) {
-    const Shape shape = site_.layout.cut.empty() ? graph_of(action).tensors[input].shape : Shape{};
-    const at::Tensor whole = first_part((*run.data)(input, sample_of(run, action)), shape).contiguous();
-    values[position_in(inputs, input)] = feed_.on_device(own_part(input, whole, action.split));
-  }
-}
-
 // Waiting for what a pass reads of other ranks is not its time.
 void Worker::begin_pass(StepRun& run, Pass& pass) {
   const Action& action = pass.action;
@@ -127,7 +115,12 @@ void Worker::begin_pass(StepRun& run, Pass& pass) {
     if (vocabulary_) vocabulary_->take_into(values, action, read, backward);
   }
   pass.started = site_.spans.now();
-  if (forward) take_data(run, action, values);
+  if (forward)
+    for (const int input : site_.layout.stages[action.stage].data) {
+      const Shape shape = site_.layout.cut.empty() ? graph_of(action).tensors[input].shape : Shape{};
+      const at::Tensor whole = first_part((*run.data)(input, sample_of(run, action)), shape).contiguous();
+      values[position_in(stage_of(action).inputs(), input)] = feed_.on_device(own_part(input, whole, action.split));
+    }
   if (backward && site_.layout.stages[action.stage].has_loss) {
     const Tensor& loss = site_.graph.tensors[site_.graph.loss];
     const double share = options_.loss_scale * loss_share(run, action);
@@ -156,14 +149,9 @@ void Worker::end_pass(StepRun& run, Pass& pass) {
 
 void Worker::copy(const Action& action) {
   ParkedActivations& parked = *parked_.at(key_of(action));
-  SpanLog::Moment start{Clock::now(), {}}, end;
-  CopyNote note = action.kind == ActionKind::Offload ? parked.offload() : parked.reload();
-  end.host = Clock::now();
-  if (note.end) {
-    start.mark = DeviceMark(std::move(*note.start));
-    end.mark = DeviceMark(std::move(*note.end));
-  }
-  site_.spans.note(span_on(site_.transport.rank(), Lane::Copy, site_.layout.in_own_step(action), note.bytes), start, {end});
+  const CopyNote note = action.kind == ActionKind::Offload ? parked.offload() : parked.reload();
+  site_.spans.note(span_on(site_.transport.rank(), Lane::Copy, site_.layout.in_own_step(action), note.bytes), note.start,
+                   {note.end});
 }
 
 // The weight of a pass's loss in the mean over a microbatch's labels: its share of the labels that count. Of microbatches of

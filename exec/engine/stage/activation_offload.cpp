@@ -6,7 +6,9 @@
 #include <torch/csrc/autograd/saved_variable_hooks.h>
 
 #include <map>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "exec/engine/stage/copy_stream.hpp"
 
@@ -29,14 +31,11 @@ struct ParkingEngine : torch::autograd::Engine {
 template <class Work>
 CopyNote copied(at::Device device, const std::optional<c10::Stream>& copies, Work work) {
   const at::NoGradGuard no_graph;
-  CopyNote note;
   std::optional<OnCopyStream> on_copies;
-  if (copies) {
-    on_copies.emplace(device, *copies);
-    note.start = timed(*copies);
-  }
+  if (copies) on_copies.emplace(device, *copies);
+  CopyNote note{.start = moment_on(copies)};
   work(note);
-  if (copies) note.end = timed(*copies);
+  note.end = moment_on(copies);
   return note;
 }
 
@@ -142,7 +141,7 @@ CopyNote ParkedActivations::Shelf::offload() {
 }
 
 CopyNote ParkedActivations::Shelf::reload() {
-  if (away.empty()) return {};
+  if (const SpanLog::Moment now{Clock::now(), {}}; away.empty()) return {0, now, now};
   return copied(device, copies, [&](CopyNote& note) {
     for (Moved& moved : std::exchange(away, {})) {
       const at::Tensor flat = at::empty(moved.host.sizes(), at::TensorOptions().dtype(at::kByte).device(device));

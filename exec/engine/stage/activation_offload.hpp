@@ -7,12 +7,11 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <c10/core/Event.h>
 
 #include <functional>
 #include <memory>
-#include <optional>
-#include <vector>
+
+#include "exec/engine/measure/span_log.hpp"
 
 namespace torch::autograd {
 struct Engine;
@@ -48,7 +47,7 @@ class SavingAnswers {
 // Copies in one direction, for the timeline.
 struct CopyNote {
   std::int64_t bytes = 0;
-  std::optional<c10::Event> start, end;  // on a GPU: on the copy stream
+  SpanLog::Moment start{}, end{};
 };
 
 class ParkedActivations {

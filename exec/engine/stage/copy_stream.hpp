@@ -7,6 +7,8 @@
 
 #include <optional>
 
+#include "exec/engine/measure/span_log.hpp"
+
 namespace panpipe::exec {
 
 inline c10::impl::VirtualGuardImpl guard_of(c10::Device device) { return c10::impl::VirtualGuardImpl(device.type()); }
@@ -33,6 +35,11 @@ inline c10::Event timed(const c10::Stream& stream) {
   c10::Event event(stream.device_type(), c10::EventFlag::BACKEND_DEFAULT);
   event.record(stream);
   return event;
+}
+
+// Of work on such a stream; without one of the host's own.
+inline SpanLog::Moment moment_on(const std::optional<c10::Stream>& stream) {
+  return {Clock::now(), stream ? DeviceMark(timed(*stream)) : DeviceMark()};
 }
 
 }  // namespace panpipe::exec

@@ -162,15 +162,6 @@ void WeightSlots::bring(int stage) {
   open(slot);
 }
 
-SpanLog::Moment WeightSlots::moment(const std::optional<c10::Stream>& stream) const {
-  return {Clock::now(), stream ? DeviceMark(timed(*stream)) : DeviceMark()};
-}
-
-void WeightSlots::note(Lane lane, ActionKind kind, int stage, std::int64_t bytes, SpanLog::Moment start, SpanLog::Moment end) {
-  site_.spans.note(span_on(site_.transport.rank(), lane, {.kind = kind, .stage = stage}, bytes), std::move(start),
-                   {std::move(end)});
-}
-
 // In pieces, as predicted.
 void WeightSlots::fetch(int stage, Slot& slot) {
   const at::NoGradGuard no_graph;
@@ -179,12 +170,13 @@ void WeightSlots::fetch(int stage, Slot& slot) {
   if (weights.bytes == 0) return;
   std::optional<OnCopyStream> on_copies;
   if (coming_) on_copies.emplace(site_.device, *coming_);
-  SpanLog::Moment start = moment(coming_);
+  SpanLog::Moment start = moment_on(coming_);
   for (std::size_t piece = 0; piece < kWeightPieces; ++piece) {
     const std::int64_t first = bytes_of_pieces(weights.bytes, piece), end = bytes_of_pieces(weights.bytes, piece + 1);
     copy_piece(weights, first, end, slot);
-    SpanLog::Moment done = moment(coming_);
-    note(Lane::Copy, ActionKind::Unshard, stage, end - first, std::move(start), done);
+    SpanLog::Moment done = moment_on(coming_);
+    const Action brought{.kind = ActionKind::Unshard, .stage = stage};
+    site_.spans.note(span_on(site_.transport.rank(), Lane::Copy, brought, end - first), std::move(start), {done});
     start = std::move(done);
   }
   if (coming_) slot.arrived.emplace(timed(*coming_));
@@ -241,13 +233,14 @@ void WeightSlots::take_gradients_away(int stage) {
     if (!weight.sum.defined()) continue;
     if (bytes == 0) {
       if (going_) on_copies.emplace(site_.device, *going_);
-      start = moment(going_);
+      start = moment_on(going_);
     }
     bytes += static_cast<std::int64_t>(weight.sum.nbytes());
     take_away(weight, part.root);
   }
   if (bytes == 0) return;
-  note(Lane::Data, ActionKind::Offload, stage, bytes, std::move(start), moment(going_));
+  const Action taken{.kind = ActionKind::Offload, .stage = stage};
+  site_.spans.note(span_on(site_.transport.rank(), Lane::Data, taken, bytes), std::move(start), {moment_on(going_)});
   on_copies.reset();
   add_arrived(false);
 }

@@ -90,8 +90,6 @@ class WeightSlots : public ParameterPlacement, public AroundActions {
   void take_gradients_away(int stage);
   void take_away(Weight& weight, int root);
   void add_arrived(bool all);
-  SpanLog::Moment moment(const std::optional<c10::Stream>& stream) const;
-  void note(Lane lane, ActionKind kind, int stage, std::int64_t bytes, SpanLog::Moment start, SpanLog::Moment end);
 
   RankSite& site_;
   std::map<int, StageWeights> stages_;  // of this position
