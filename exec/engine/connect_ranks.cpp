@@ -6,12 +6,18 @@
 #include <cstdio>
 #include <set>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "exec/engine/measure/device_memory.hpp"
 #include "exec/engine/measure/gathered.hpp"
 
 namespace panpipe::exec {
 
+namespace {
+
+// (from, to) of all messages that `rank` sends or receives in a step: activations, gradients, and keys and values among
+// context-parallel ranks.
 std::vector<std::pair<int, int>> ways_of(const Plan& plan, const StageLayout& layout, int rank) {
   const MeshPlace mine = place_of(plan, rank);
   std::set<std::pair<int, int>> ways;
@@ -25,6 +31,8 @@ std::vector<std::pair<int, int>> ways_of(const Plan& plan, const StageLayout& la
     if (other != rank) ways.insert({{rank, other}, {other, rank}});
   return {ways.begin(), ways.end()};
 }
+
+}  // namespace
 
 void connect_ranks(RankSite& site) {
   Transport& transport = site.transport;

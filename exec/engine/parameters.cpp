@@ -57,13 +57,7 @@ at::Tensor rotary_angles(const Shape& shape, const Init& init) {
   return at::cat({angles, angles}, 1);
 }
 
-}  // namespace
-
-int root_of(const OperatorGraph& graph, int tensor) {
-  while (graph.tensors[tensor].tied_to >= 0) tensor = graph.tensors[tensor].tied_to;
-  return tensor;
-}
-
+// "zeros", "ones", "normal(S)", "uniform(A)", "arange(A)" ...
 at::Tensor initial_value(const Tensor& tensor, std::uint64_t seed) {
   const at::TensorOptions options = at::TensorOptions().dtype(scalar_type(tensor.dtype));
   const Init init = parse(tensor.init);
@@ -108,11 +102,6 @@ at::Tensor lightning_slopes(const Init& init) {
   return rates * (1 - layer / (layers - 1 + 1e-5) + 1e-5);
 }
 
-bool is_of_the_rank(const Tensor& tensor) {
-  const std::string kind = parse(tensor.init).kind;
-  return kind == "tensor_rank_times" || kind == "alibi_slopes" || kind == "lightning_slopes";
-}
-
 // Values of a buffer that differs from rank to rank of a tensor-parallel group.
 std::optional<at::Tensor> value_of_the_rank(const Tensor& tensor, int shard) {
   const Init init = parse(tensor.init);
@@ -140,6 +129,15 @@ at::Tensor stored_value(const OperatorGraph& graph, const Tensor& tensor) {
     throw InputError(fmt::format("{}: the values of '{}' cannot be read", graph.values_file, tensor.name));
   return at::as_strided(bytes, tensor.shape, stored.strides).clone(at::MemoryFormat::Preserve);
 }
+
+}  // namespace
+
+int root_of(const OperatorGraph& graph, int tensor) {
+  while (graph.tensors[tensor].tied_to >= 0) tensor = graph.tensors[tensor].tied_to;
+  return tensor;
+}
+
+bool is_of_the_rank(const Tensor& tensor) { return value_of_the_rank(tensor, 0).has_value(); }
 
 SeededParameters::SeededParameters(const OperatorGraph& graph, const StageLayout& layout, const std::vector<int>& stages,
                                    std::uint64_t seed, bool masters, at::Device device, int device_of_position,

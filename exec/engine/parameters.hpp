@@ -32,7 +32,8 @@ class SeededParameters : public ParameterStore {
   // Creates the parameters of the given stages. A tied parameter is one tensor per rank, with its root's name. `masters`: 2-byte
   // parameters are copies of fp32 values that the optimizer updates (mixed precision). `device_of_position`: this device's index
   // in its pipeline rank; its part is cut from the values that the undivided parameter would have. `weights`: values to read
-  // instead of drawing them. `placement`: null if every parameter has its own memory.
+  // instead of drawing them. `placement`: null if every parameter has its own memory. Throws InputError for initial values that
+  // it does not know, and stored ones that are not in their archive.
   SeededParameters(const OperatorGraph& graph, const StageLayout& layout, const std::vector<int>& stages, std::uint64_t seed,
                    bool masters = false, at::Device device = at::kCPU, int device_of_position = 0,
                    const PublishedWeights* weights = nullptr, ParameterPlacement* placement = nullptr);
@@ -65,14 +66,7 @@ void for_each_read(const OperatorGraph& graph, int first, int end, Visit visit) 
     });
 }
 
-// Creates values from the graph's init text: "zeros", "ones", "normal(S)", "uniform(A,B)", "xavier", "arange", "causal"... Throws
-// InputError for any other.
-at::Tensor initial_value(const Tensor& tensor, std::uint64_t seed);
-
 // True for a buffer whose values depend only on the tensor-parallel rank; it is not part of the model.
 bool is_of_the_rank(const Tensor& tensor);
-
-// Reads a parameter or buffer of an exported model from its archive.
-at::Tensor stored_value(const OperatorGraph& graph, const Tensor& tensor);
 
 }  // namespace panpipe::exec

@@ -58,13 +58,13 @@ at::Tensor rows_of_rank(const Tensor& parameter, const at::Tensor& whole, int ra
 VocabularyParts::VocabularyParts(RankSite& site, const ParameterStore& parameters)
     : site_(site),
       tensors_(vocabulary_tensors(site.graph)),
-      ranks_(site.plan.pipeline),
       first_rank_(site.plan.schedule.stage_to_rank[panpipe::at(site.plan.schedule.chains.front().front())]),
       last_rank_(site.plan.schedule.stage_to_rank[panpipe::at(site.plan.schedule.chains.front().back())]),
       order_(vocabulary_order(site.plan.schedule)) {
   const auto pipeline_of = [&](int replica) {
     std::vector<int> ranks;
-    for (int position = 0; position < ranks_; ++position) ranks.push_back(world_rank(site.plan, {position, replica, 0}));
+    for (int position = 0; position < site.plan.pipeline; ++position)
+      ranks.push_back(world_rank(site.plan, {position, replica, 0}));
     return ranks;
   };
   std::set<std::vector<int>> wanted;
@@ -195,7 +195,7 @@ void VocabularyParts::head_forward(int microbatch, const at::Tensor& labels) {
   head.hidden = take(VocabularyExchange::Hidden, microbatch).reshape({-1, head_.size(1)});
   VocabularyPart own = part(head.labels);
   own.logits = at::linear(head.hidden, head_).to(at::kFloat);
-  const at::Tensor table = vocabulary_statistics(own, site_.place.position, ranks_);
+  const at::Tensor table = vocabulary_statistics(own, site_.place.position, site_.plan.pipeline);
   const at::Tensor largest = table.select(0, site_.place.position).select(0, 0);
   head.exponentials = (own.logits - largest.unsqueeze(1)).exp_();
   if (rows_ < head.exponentials.size(1)) head.exponentials.narrow(1, rows_, head.exponentials.size(1) - rows_).zero_();

@@ -80,7 +80,7 @@ class VocabularyParts : public AroundActions {
 
   RankSite& site_;
   VocabularyTensors tensors_;
-  int ranks_, first_rank_, last_rank_;  // number of them, and positions in the pipeline
+  int first_rank_, last_rank_;  // positions in the pipeline
   Group group_;
   VocabularyOrder order_;
   std::size_t next_ = 0;  // turn

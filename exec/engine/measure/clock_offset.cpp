@@ -13,8 +13,6 @@ constexpr int kRoundTrips = 32;
 // Far from the tags of a step's messages, which count from 0.
 constexpr std::uint32_t kAskTag = 0xFFFFFF00U, kAnswerTag = 0xFFFFFF01U;
 
-at::Tensor message(double value) { return at::full({1}, value, at::kDouble); }
-
 double take(Transport& transport, int from, std::uint32_t tag, Clock::duration deadline) {
   const PendingPtr pending = transport.receive({{1}, at::kDouble, at::kCPU}, from, tag);
   pending->wait(deadline, "comparing clocks");
@@ -22,7 +20,7 @@ double take(Transport& transport, int from, std::uint32_t tag, Clock::duration d
 }
 
 void give(Transport& transport, int to, std::uint32_t tag, double value, Clock::duration deadline) {
-  transport.send(message(value), to, tag)->wait(deadline, "comparing clocks");
+  transport.send(at::full({1}, value, at::kDouble), to, tag)->wait(deadline, "comparing clocks");
 }
 
 ClockReading ask(Transport& transport, const std::function<double()>& now, Clock::duration deadline) {

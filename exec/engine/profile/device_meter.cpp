@@ -39,6 +39,11 @@ std::string first_line(const std::exception& error) {
 
 }  // namespace
 
+void print_line(const DeviceMeter::Line& line) {
+  print(line.dump() + "\n");
+  std::fflush(stdout);
+}
+
 DeviceMeter::DeviceMeter(c10::Device device, double seconds)
     : device_(device),
       largest_(device_memory_size(device) / 16),
@@ -66,8 +71,7 @@ void DeviceMeter::add_own(Line line, std::function<std::vector<double>(double sh
 }
 
 void DeviceMeter::unknown(const std::string& what, const std::string& why) const {
-  print(Line{{"unknown", what}, {"why", why}}.dump() + "\n");
-  std::fflush(stdout);
+  print_line(Line{{"unknown", what}, {"why", why}});
 }
 
 void DeviceMeter::take() {
@@ -136,8 +140,7 @@ void DeviceMeter::report(Line line, const std::vector<double>& samples) {
   line["median"] = reduced.median;
   line["spread"] = reduced.spread;
   line["samples"] = samples.size();
-  print(line.dump() + "\n");
-  std::fflush(stdout);
+  print_line(line);
   done_.push_back(std::move(line));
 }
 

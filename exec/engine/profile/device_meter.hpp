@@ -60,6 +60,9 @@ class DeviceMeter {
   std::function<void(double)> busy_;  // gives the device work for so many seconds
 };
 
+// At once, so that what was measured is there if the process is ended.
+void print_line(const DeviceMeter::Line& line);
+
 // Adds the measurements of each kind.
 void add_products(DeviceMeter& meter);
 void add_attention(DeviceMeter& meter);

@@ -5,12 +5,10 @@
 #include <torch/version.h>
 
 #include <cmath>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "base/error.hpp"
-#include "base/files/standard_output.hpp"
 #include "exec/engine/device.hpp"
 #include "exec/engine/profile/core_time.hpp"
 #include "exec/engine/profile/device_memory_size.hpp"
@@ -34,8 +32,7 @@ int execute_device(const DeviceRequest& request) {
   nlohmann::ordered_json facts = device_facts(device.device());
   facts["libtorch"] = TORCH_VERSION;
   facts["cards"] = cards;
-  print(nlohmann::ordered_json{{"facts", facts}}.dump() + "\n");
-  std::fflush(stdout);
+  print_line({{"facts", facts}});
   const CoreTime begin = core_time();
   DeviceMeter meter(device.device(), request.seconds);
   add_launches(meter);
@@ -46,8 +43,7 @@ int execute_device(const DeviceRequest& request) {
   add_attention(meter);
   meter.take();
   device.synchronize();
-  print(nlohmann::ordered_json{{"facts", {{"waited", std::round(1e4 * waited_between(begin, core_time())) / 1e4}}}}.dump() +
-        "\n");
+  print_line({{"facts", {{"waited", std::round(1e4 * waited_between(begin, core_time())) / 1e4}}}});
   return 0;
 }
 

@@ -123,12 +123,8 @@ void PassGroup::await(Posted& posted) {
   site_.waits.emplace_back(std::move(asked), site_.spans.now());
   ends.push_back(posted.at);
   for (const PendingPtr& one : posted.pending) ends.push_back(site_.spans.done(*one));
-  Span span;
-  span.device = site_.transport.rank();
-  span.lane = Lane::Tensor;
-  span.action = posted.action;
+  Span span = span_on(site_.transport.rank(), Lane::Tensor, posted.action, posted.bytes);
   span.label = collective_label(posted.kind, among_);
-  span.bytes = Bytes(posted.bytes);
   site_.spans.note(std::move(span), posted.at, std::move(ends));
   posted.pending.clear();
 }

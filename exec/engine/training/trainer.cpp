@@ -36,11 +36,6 @@ std::unique_ptr<ShardedParameters> sharded_parameters(const PreparedRun& run, Ra
                                              shares_autograd(site.transport, device));
 }
 
-ParameterPlacement* placement_of(ShardedParameters* sharded, WeightSlots* slots) {
-  if (sharded != nullptr) return sharded;
-  return slots;
-}
-
 // Parameters dealt to those over which ZeRO divides them so that all keep about as much optimizer state: the largest first, to
 // whom has least. -1 where a rank is the only one.
 std::vector<int> dealt(const Gradients& gradients, const SeededParameters& parameters, const StageLayout& layout) {
@@ -74,7 +69,7 @@ Trainer::Trainer(const PreparedRun& run, Transport& transport, const TrainingPos
       slots_(run.experiment.scenario.offload.parameters ? std::make_unique<WeightSlots>(site_) : nullptr),
       parameters_(run.graph(), run.layout, stages_of(run.plan, site_.place.position), seed_of(run),
                   is_mixed(run.experiment.scenario.precision), site_.device, device_of_position(run.plan, transport.rank()),
-                  run.weights.get(), placement_of(sharded_.get(), slots_.get())),
+                  run.weights.get(), sharded_ ? static_cast<ParameterPlacement*>(sharded_.get()) : slots_.get()),
       gradients_(site_, parameters_, Gradients::kBucketBytes, sharded_.get(), slots_.get()),
       versions_(rolling_of(run.plan.schedule) == Rolling::Stale
                     ? std::make_unique<WeightVersions>(parameters_.trained(), parameters_.masters(), start.step)
@@ -139,13 +134,6 @@ int Trainer::own_share(std::size_t i) const {
   const Tensor& parameter = site_.graph.tensors[gradients_.roots()[i]];
   return member_of(site_.plan, among_replicas(parameter), site_.transport.rank()) %
          static_cast<int>(gradients_.shard_group(i)->ranks.size());
-}
-
-double Trainer::counted_squared_norm() const {
-  std::vector<at::Tensor> counted;
-  for (std::size_t i = 0; i < gradients_.roots().size(); ++i)
-    if (gradients_.counts(i)) counted.push_back(gradients_.of(i));
-  return squared_norm(counted);
 }
 
 StepResult Trainer::step(std::int64_t step_index, bool drains) {

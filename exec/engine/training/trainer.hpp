@@ -98,7 +98,6 @@ class Trainer {
   WorkerOptions worker_options(const TrainingPosition& start);
   void make_optimizer();
   void update(StepRun& run);
-  double counted_squared_norm() const;
   int own_share(std::size_t i) const;  // this rank's index among those over which ZeRO divides the parameter
   // An update that was made before all ranks knew the norm.
   struct Unchecked {

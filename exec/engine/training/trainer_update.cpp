@@ -35,7 +35,10 @@ void Trainer::update(StepRun& run) {
   double factor = 1 / scale;
   if (decides() || !run_.request.metrics.empty()) {
     worker_.read_losses(run);  // which end the run in better words than the norm of what came of them
-    notes_.squared_norm = counted_squared_norm();
+    std::vector<at::Tensor> counted;
+    for (std::size_t i = 0; i < gradients_.roots().size(); ++i)
+      if (gradients_.counts(i)) counted.push_back(gradients_.of(i));
+    notes_.squared_norm = squared_norm(counted);
   }
   if (numbers_) {
     unchecked_.emplace(Unchecked{run.step, scale, numbers_->post({notes_.squared_norm}), changed_by_update()});

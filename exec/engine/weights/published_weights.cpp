@@ -168,10 +168,6 @@ void PublishedWeights::check_config(const std::string& folder) const {
   if (!read.not_followed.empty()) throw InputError(read.not_followed);
 }
 
-const StoredTensor& PublishedWeights::stored(const std::string& name) const {
-  return files_[file_of_.at(name)].tensors().at(name);
-}
-
 // The name that the class with the head writes, or that of the model inside it, without the first part. Empty: the files have
 // neither.
 std::string PublishedWeights::found_name(const std::string& name) const {
@@ -198,7 +194,7 @@ StoredForm PublishedWeights::found_form(const Tensor& tensor) const {
 PublishedWeights::Entry PublishedWeights::entry_of(const Tensor& tensor, StoredForm form) const {
   Entry entry;
   for (StoredPart& part : form.parts) {
-    const StoredTensor& found = stored(part.name);
+    const StoredTensor& found = files_[file_of_.at(part.name)].tensors().at(part.name);
     const bool longer = is_of_positions(tensor.name) && found.shape.size() == 2 && found.shape[0] > part.shape[0];
     if (longer) entry.rows = part.shape[0], part.shape[0] = found.shape[0];
     if (found.shape != part.shape)

@@ -51,7 +51,6 @@ class PublishedWeights {
   Entry entry_of(const Tensor& tensor, StoredForm form) const;
   void check_all_used(const std::vector<std::string>& missing) const;
   InputError fault(const std::string& message, const std::string& help = "") const;
-  const StoredTensor& stored(const std::string& name) const;
 
   const Scenario* scenario_;
   std::string path_;
