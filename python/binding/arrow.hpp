@@ -47,7 +47,8 @@ struct Column {
     if (value) bits.back() = static_cast<std::uint8_t>(bits.back() | 1U << rows % 8);
   }
 };
-inline constexpr const char *kInt32 = "i", *kInt64 = "l", *kDouble = "g", *kTruth = "b", *kText = "U";
+// Arrays, so that every file compares the same address.
+inline constexpr char kInt32[] = "i", kInt64[] = "l", kDouble[] = "g", kTruth[] = "b", kText[] = "U";
 
 class Table {
  public:
