@@ -13,10 +13,13 @@
 namespace panpipe::validation {
 namespace {
 
+constexpr double JudgedFigures::*kJudgedFigures[] = {
+    &JudgedFigures::error,     &JudgedFigures::bias,       &JudgedFigures::inside_50, &JudgedFigures::inside_80,
+    &JudgedFigures::inside_95, &JudgedFigures::half_width, &JudgedFigures::log_score};
+
 // Sums over steps, for means.
-struct Tally {
+struct Tally : JudgedFigures {
   int steps = 0;
-  double error = 0, bias = 0, inside_50 = 0, inside_80 = 0, inside_95 = 0, width = 0, log_score = 0;
 
   void add(const StepDistribution& distribution, double off) {
     const auto inside = [&](double tail) {
@@ -29,31 +32,22 @@ struct Tally {
     inside_50 += inside(0.25);
     inside_80 += inside(0.1);
     inside_95 += inside(0.025);
-    width += std::expm1((distribution.quantile(0.9) - distribution.quantile(0.1)) / 2);
+    half_width += std::expm1((distribution.quantile(0.9) - distribution.quantile(0.1)) / 2);
     log_score += distribution.log_density(off);
   }
 };
 
 // Sources with their means, each once.
 Verdict verdict_of(const std::string& of, int given, GivenHow how, const std::vector<Tally>& tallies) {
-  Verdict verdict{of, given, how};
+  Verdict verdict{{}, of, given, how};
   for (const Tally& tally : tallies) {
     if (tally.steps == 0) continue;
-    const double share = 1.0 / tally.steps;
     ++verdict.sources;
     verdict.steps += tally.steps;
-    verdict.error += tally.error * share;
-    verdict.bias += tally.bias * share;
-    verdict.inside_50 += tally.inside_50 * share;
-    verdict.inside_80 += tally.inside_80 * share;
-    verdict.inside_95 += tally.inside_95 * share;
-    verdict.half_width += tally.width * share;
-    verdict.log_score += tally.log_score * share;
+    for (const auto figure : kJudgedFigures) verdict.*figure += tally.*figure * (1.0 / tally.steps);
   }
-  if (verdict.sources == 0) return verdict;
-  for (double* mean : {&verdict.error, &verdict.bias, &verdict.inside_50, &verdict.inside_80, &verdict.inside_95,
-                       &verdict.half_width, &verdict.log_score})
-    *mean /= verdict.sources;
+  for (const auto figure : kJudgedFigures)
+    if (verdict.sources > 0) verdict.*figure /= verdict.sources;
   return verdict;
 }
 

@@ -8,17 +8,20 @@
 
 namespace panpipe::validation {
 
-// Means over sources, of the steps that were not given.
-struct Verdict {
-  std::string of;  // "all", a class, a source
-  int given = 0;
-  GivenHow how{};
-  int sources = 0, steps = 0;
+struct JudgedFigures {
   double error = 0;  // |predicted / measured - 1| of the distribution's median
   double bias = 0;   // predicted / measured - 1
   double inside_50 = 0, inside_80 = 0, inside_95 = 0;
   double half_width = 0;  // sqrt(p90 / p10) - 1
-  double log_score = 0;   // mean natural logarithm of the density
+  double log_score = 0;   // natural logarithm of the density
+};
+
+// Means over sources, of the steps that were not given.
+struct Verdict : JudgedFigures {
+  std::string of;  // "all", a class, a source
+  int given = 0;
+  GivenHow how{};
+  int sources = 0, steps = 0;
 };
 
 struct Judgement {

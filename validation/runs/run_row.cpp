@@ -265,17 +265,7 @@ const std::vector<std::string>& run_columns() {
   return names;
 }
 
-std::string run_csv(const RunRow& row) {
-  std::string heading, cells;
-  for (const Column& column : columns()) {
-    const std::string cell = column.get(row);
-    if (cell.empty()) continue;
-    const char* comma = heading.empty() ? "" : ",";
-    heading += comma + column.name;
-    cells.append(comma).append(csv_cell(cell));
-  }
-  return heading + "\n" + cells + "\n";
-}
+std::string run_csv(const RunRow& row) { return csv_with_row({}, row); }
 
 std::string csv_with_row(const CsvTable& table, const RunRow& row) {
   std::vector<std::string> heading;
