@@ -6,6 +6,7 @@
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 
+#include <charconv>
 #include <cmath>
 #include <fstream>
 #include <sstream>
@@ -26,7 +27,11 @@ struct Init {
   std::string kind;
   std::vector<std::string> words;
 
-  double number(std::size_t word, double otherwise = 0) const { return word < words.size() ? std::stod(words[word]) : otherwise; }
+  double number(std::size_t word, double otherwise = 0) const {
+    double value = otherwise;
+    if (word < words.size()) std::from_chars(words[word].data(), words[word].data() + words[word].size(), value);
+    return value;
+  }
 };
 
 Init parse(const std::string& text) {

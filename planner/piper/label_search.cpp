@@ -2,7 +2,9 @@
 
 #include <barrier>
 #include <cmath>
+#include <exception>
 #include <limits>
+#include <system_error>
 #include <thread>
 
 #include "base/index.hpp"
@@ -94,9 +96,19 @@ void LabelSearch::for_each_suffix(const std::function<void(std::size_t outer, Co
   const std::size_t threads = suffixes.size() < kWorthThreads ? 1 : at(std::max(1, threads_));
   std::size_t first = 0, end = 1;  // of the level
   std::atomic<std::size_t> next{0};
+  // The first failure ends the walk for all, so that no worker waits at the barrier for one that is gone.
+  std::atomic<bool> failed{false};
+  std::exception_ptr failure;
+  const auto guarded = [&](const auto& body) noexcept {
+    try {
+      body();
+    } catch (...) {
+      if (!failed.exchange(true)) failure = std::current_exception();
+    }
+  };
   const auto finish_level = [&]() noexcept {
-    add_alive(first, end);
-    stopped_ = must_stop();
+    guarded([&] { add_alive(first, end); });
+    stopped_ = failed || must_stop();
     for (first = end; end < suffixes.size() && suffixes.layers_in(end) == suffixes.layers_in(first);) ++end;
     next = first;
   };
@@ -106,15 +118,25 @@ void LabelSearch::for_each_suffix(const std::function<void(std::size_t outer, Co
   const auto work = [&](std::size_t worker) {
     Counts own;
     while (first < end && !stopped_) {
-      for (std::size_t set = next++; set < end; set = next++) label(set, own);
+      guarded([&] {
+        for (std::size_t set = next++; set < end && !failed; set = next++) label(set, own);
+      });
       barrier.arrive_and_wait();
     }
     counts[worker] = own;
   };
   std::vector<std::thread> helpers;
-  for (std::size_t worker = 1; worker < threads; ++worker) helpers.emplace_back(work, worker);
+  helpers.reserve(threads);
+  for (std::size_t worker = 1; worker < threads; ++worker) {
+    try {
+      helpers.emplace_back(work, worker);
+    } catch (const std::system_error&) {
+      barrier.arrive_and_drop();  // the machine has no more threads: fewer do it
+    }
+  }
   work(0);
   for (std::thread& helper : helpers) helper.join();
+  if (failure) std::rethrow_exception(failure);
   for (const Counts& each : counts) {
     counts_.evaluated += each.evaluated;
     counts_.pruned += each.pruned;

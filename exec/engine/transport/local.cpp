@@ -2,6 +2,7 @@
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 
+#include <exception>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -57,10 +58,12 @@ class WatchOfThreads : public FailureDetector {
   }
   void begin_wait(const std::string& what) override {
     quiet_.reset();
+    failures_ = std::uncaught_exceptions();
     const std::lock_guard hold(hub_.watching);
     before_ = std::exchange(hub_.ranks[rank_], {what, true});
   }
   void end_wait() override {
+    if (std::uncaught_exceptions() > failures_) return;  // gave up: the others shall read for what it waited
     const std::lock_guard hold(hub_.watching);
     hub_.ranks[rank_] = std::move(before_);
   }
@@ -80,6 +83,7 @@ class WatchOfThreads : public FailureDetector {
   Hub& hub_;
   std::size_t rank_;
   Hub::Rank before_;
+  int failures_ = 0;  // in flight when the wait began
   std::optional<Quiet> quiet_;
 };
 

@@ -36,7 +36,7 @@ class MailTransport : public Transport {
 
   // Sends a tensor into the mailbox of another rank.
   virtual PendingPtr post(const at::Tensor& value, int to, Channel channel, std::uint32_t tag) = 0;
-  // What is under way to this rank's.
+  // What is under way to this rank's mailbox.
   PendingPtr take(const TensorSpec& expected, const Mailbox::Key& key) const;
   // True if this rank's device is waiting for another's. Its host's processor time is then no progress.
   virtual bool device_waits() { return false; }

@@ -3,10 +3,12 @@
 
 #include <atomic>
 #include <cmath>
+#include <new>
 
 #include <gtest/gtest.h>
 
 #include "base/error.hpp"
+#include "planner/piper/label_search.hpp"
 #include "tests/fault.hpp"
 #include "tests/planner/piper/brute_force.hpp"
 #include "tests/planner/piper/look_alikes.hpp"
@@ -233,6 +235,26 @@ TEST(Solve, ThreadsDoNotChangeTheAnswer) {
   EXPECT_EQ(a.objective, b.objective);
   EXPECT_EQ(a.counts.evaluated, b.counts.evaluated);
   EXPECT_EQ(a.counts.pruned, b.counts.pruned);
+}
+
+// As a machine without memory does, in the middle of the walk.
+class FailingWalk : public LabelSearch {
+ public:
+  using LabelSearch::LabelSearch;
+  void run() {
+    walk(kInfinity, nullptr, [](const Stage&, const Label&, std::size_t, Labels& labels, Counts&) {
+      if (labels.size() > 2) throw std::bad_alloc();
+      labels.push_back({});
+    });
+  }
+};
+
+TEST(Solve, AFailureInAnyThreadReachesTheCaller) {
+  const PlanningProblem problem = gnmt_like(8, 256, 16e9);
+  const Suffixes suffixes(problem, 1'000'000);
+  ASSERT_GT(suffixes.size(), 1500U) << "fewer are walked by one thread";
+  const SuffixCosts costs(problem, suffixes);
+  for (const int threads : {1, 3}) EXPECT_THROW(FailingWalk(costs, threads, 0).run(), std::bad_alloc) << threads;
 }
 
 TEST(Solve, StopsWithTheBestSoFarAndABound) {
