@@ -22,21 +22,26 @@ constexpr std::size_t kMaxProblems = 20;  // as compilers do
 
 // What comes before an action in its row.
 struct Need {
-  ActionKind kind, needs;
-  const char* why;
+  ActionKind kind{}, needs{};
+  const char* why = nullptr;
 };
-constexpr Need kNeeds[] = {
-    {ActionKind::B, ActionKind::F, "its forward"},
-    {ActionKind::I, ActionKind::F, "its forward"},
-    {ActionKind::W, ActionKind::I, "whose input gradient it starts from"},
-    {ActionKind::R, ActionKind::F, "which it repeats"},
-    {ActionKind::SendF, ActionKind::F, "whose result it sends"},
-    {ActionKind::SendB, ActionKind::I, "whose result it sends"},  // or B
-    {ActionKind::Offload, ActionKind::F, "whose activations it moves"},
-    {ActionKind::Reload, ActionKind::Offload, "which it undoes"},
-    {ActionKind::T, ActionKind::S, "whose logits it reads"},
-    {ActionKind::G, ActionKind::E, "whose rows it adds gradients to"},
-};
+constexpr std::array<Need, kActionKinds> kNeeds = [] {
+  constexpr Need kRows[] = {
+      {ActionKind::B, ActionKind::F, "its forward"},
+      {ActionKind::I, ActionKind::F, "its forward"},
+      {ActionKind::W, ActionKind::I, "whose input gradient it starts from"},
+      {ActionKind::R, ActionKind::F, "which it repeats"},
+      {ActionKind::SendF, ActionKind::F, "whose result it sends"},
+      {ActionKind::SendB, ActionKind::I, "whose result it sends"},  // or B
+      {ActionKind::Offload, ActionKind::F, "whose activations it moves"},
+      {ActionKind::Reload, ActionKind::Offload, "which it undoes"},
+      {ActionKind::T, ActionKind::S, "whose logits it reads"},
+      {ActionKind::G, ActionKind::E, "whose rows it adds gradients to"},
+  };
+  std::array<Need, kActionKinds> needs{};
+  for (const Need& row : kRows) needs[at(row.kind)] = row;
+  return needs;
+}();
 
 std::string text_at(ActionKind kind, int stage, int microbatch, int split) {
   return to_text(pass(kind, stage, microbatch, split));
@@ -156,11 +161,10 @@ class RowChecker {
     }
     if (a.kind == ActionKind::W && cell_of(ActionKind::B) >= 0)
       return report("repeats part of the full backward B of the same microbatch");
-    for (const Need& need : kNeeds) {
-      if (need.kind != a.kind || (a.kind == ActionKind::SendB && came_before(ActionKind::B))) continue;
+    if (const Need& need = kNeeds[at(a.kind)]; need.why != nullptr) {
       // Another stage runs the forward of one that runs backwards alone.
-      if (uses_parked(a.kind) && need.needs == ActionKind::F && !products_.runs_forward(a.stage)) continue;
-      require(need.needs, need.why);
+      const bool elsewhere = uses_parked(a.kind) && need.needs == ActionKind::F && !products_.runs_forward(a.stage);
+      if (!elsewhere && !(a.kind == ActionKind::SendB && came_before(ActionKind::B))) require(need.needs, need.why);
     }
     if (a.kind == ActionKind::F) require_receive(ActionKind::RecvF, products_.previous(a.stage));
     if (starts_backward(a.kind)) require_receive(ActionKind::RecvB, products_.gradient_from(a.stage));

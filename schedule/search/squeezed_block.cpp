@@ -1,7 +1,7 @@
 #include "schedule/search/squeezed_block.hpp"
 
 #include <algorithm>
-#include <tuple>
+#include <array>
 
 #include "schedule/search/rows.hpp"
 
@@ -67,20 +67,23 @@ class Squeeze {
     }
   }
 
+  // Slot by slot, so that the inputs of a pass have their places before it.
   void run() {
-    std::vector<std::tuple<int, int, int, int>> passes;  // slot, rank, line, number: in this order
-    for (int r = 0; r < static_cast<int>(grids_.size()); ++r)
-      for (int line = F0; line < kLines; ++line)
-        for (std::size_t k = 0; k < grids_[size(r)].slots[line].size(); ++k)
-          passes.emplace_back(grids_[size(r)].slots[line][k], r, line, static_cast<int>(k));
-    std::sort(passes.begin(), passes.end());
+    std::size_t end = 0;
+    for (const auto& cells : cells_) end = std::max(end, cells.size());
+    std::vector<std::array<int, kLines>> passed(grids_.size());  // passes of each line
     const int last_microbatch = static_cast<int>(grids_[0].slots[F0].size()) - 1;
     enum { Filling, Steady, Draining } phase = Filling;
-    for (const auto& [slot, r, line, k] : passes) {
-      if (phase == Filling && r == 0 && line == I0) phase = Steady;
-      if (whole() || phase == Draining || (phase == Filling && backwards_ == Backwards::SplitAndPlaced)) pull(slot, r, line, k);
-      if (phase == Steady && line == F0 && k == last_microbatch) phase = Draining;
-    }
+    for (std::size_t slot = 0; slot < end; ++slot)
+      for (std::size_t r = 0; r < grids_.size(); ++r) {
+        const int line = slot < cells_[r].size() ? cells_[r][slot] : -1;
+        if (line < 0 || line == kTail) continue;
+        const int k = passed[r][size(line)]++;
+        if (phase == Filling && r == 0 && line == I0) phase = Steady;
+        if (whole() || phase == Draining || (phase == Filling && backwards_ == Backwards::SplitAndPlaced))
+          pull(static_cast<int>(slot), static_cast<int>(r), line, k);
+        if (phase == Steady && line == F0 && k == last_microbatch) phase = Draining;
+      }
   }
 
  private:
