@@ -11,6 +11,7 @@ namespace panpipe::cli {
 struct ChildEnd {
   int exit_code = 0;      // 128 + the signal if a signal ended it
   bool too_long = false;  // it was ended after its time limit
+  bool too_much = false;  // it was ended because it wrote without end
   std::string out, err;
   bool done() const { return exit_code == 0; }
 };
@@ -21,9 +22,9 @@ class Interrupted : public std::runtime_error {
   Interrupted() : std::runtime_error("stopped as asked") {}
 };
 
-// Runs `body` in a forked process, whose exit code is the result of `body`, and waits for it. Ends it after `seconds`. Calls
-// `pulse` every tenth of a second meanwhile. Throws Interrupted when a stop is requested (stop_on_signal.hpp). The child and its
-// children do not outlive this process.
+// Runs `body` in a forked process, whose exit code is the result of `body`, and waits for it. Ends it after `seconds`, or after
+// 64 MiB of output. Calls `pulse` every tenth of a second meanwhile. Throws Interrupted when a stop is requested
+// (stop_on_signal.hpp). The child and its children do not outlive this process.
 ChildEnd run_child(const std::function<int()>& body, double seconds, const std::function<void()>& pulse);
 
 // A body for run_child: this program with a verb and its arguments.

@@ -117,6 +117,7 @@ std::string remedy_for_transport(const std::string& transport) {
 std::string remedy_after(const ChildEnd& end, const std::string& transport) {
   if (end.too_long)
     return "end what else runs on the machine and call it again; where it hangs then too, " + remedy_for_transport(transport);
+  if (end.too_much) return "unset what asks libraries for messages (NCCL_DEBUG, TORCH_CPP_LOG_LEVEL); else send the report in";
   if (end.exit_code == static_cast<int>(ExitCode::MachineCannot)) return "give the machine what the message says it lacks";
   return remedy_for_transport(transport);
 }

@@ -1,11 +1,8 @@
 // The processes of one host's ranks, from start to end.
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,6 +18,7 @@
 
 #include "base/error.hpp"
 #include "base/files/standard_output.hpp"
+#include "exec/launch/child.hpp"
 #include "exec/launch/launch.hpp"
 #include "exec/launch/sockets.hpp"
 #include "exec/launch/world.hpp"
@@ -34,48 +32,43 @@ using Steady = std::chrono::steady_clock;
 constexpr auto kGrace = std::chrono::seconds(2);
 
 struct Rank {
-  pid_t process = -1;
-  bool running = false;
-  int status = 0;            // of waitpid
+  std::optional<Child> process;
   int turn = 0;              // 1 = ended first
   std::optional<Pipe> talk;  // its standard error (and output, of all but rank 0), until its end
   std::string rest;
   std::string error;  // lines that it marked as its final error
-  bool failed() const { return !running && status != 0; }
-  int exit_code() const { return WIFEXITED(status) ? WEXITSTATUS(status) : 1; }
+  bool running() const { return process && process->running(); }
+  bool failed() const { return !running() && process->status() != 0; }
+  int exit_code() const { return WIFEXITED(process->status()) ? WEXITSTATUS(process->status()) : 1; }
 };
-
-MachineError cannot(const char* what) { return MachineError(fmt::format("cannot {}: {}", what, std::strerror(errno))); }
 
 class Ranks {
  public:
   Ranks(const std::vector<std::string>& command, int count, double deadline_s, OnInterrupt on_interrupt)
       : command_(command),
         on_interrupt_(on_interrupt),
-        deadline_(std::chrono::duration_cast<Steady::duration>(std::chrono::duration<double>(deadline_s))) {
+        deadline_(std::chrono::duration_cast<Steady::duration>(std::chrono::duration<double>(deadline_s))),
+        ranks_(static_cast<std::size_t>(count)) {
     sigset_t awaited;
     sigemptyset(&awaited);
     for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) sigaddset(&awaited, signal);
     sigprocmask(SIG_BLOCK, &awaited, &before_);
     signals_ = Handle(signalfd(-1, &awaited, SFD_CLOEXEC | SFD_NONBLOCK));
     signal(SIGPIPE, SIG_IGN);
-    ranks_.resize(count);
     std::random_device random;
     token_ = fmt::format("{:08x}{:08x}{:08x}{:08x}", random(), random(), random(), random());
     int port = 0;
     const Handle master = listener_at("127.0.0.1", port);  // rank 0 takes it over
-    if (!master.open()) throw cannot("open a port for the ranks to meet");
-    for (int rank = 0; rank < count; ++rank) start(rank, master.get(), port);
+    if (!master.open()) throw MachineError(fmt::format("cannot open a port for the ranks to meet: {}", std::strerror(errno)));
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) start(rank, master.get(), port);
   }
   ~Ranks() {
-    end_all(SIGKILL);
-    for (const Rank& rank : ranks_)
-      if (rank.running) waitpid(rank.process, nullptr, 0);
+    ranks_.clear();
     sigprocmask(SIG_SETMASK, &before_, nullptr);
   }
 
   int wait() {
-    while (std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.running || rank.talk; })) {
+    while (std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.running() || rank.talk; })) {
       std::vector<pollfd> sockets{{signals_.get(), POLLIN, 0}};
       for (const Rank& rank : ranks_)
         if (rank.talk) sockets.push_back({rank.talk->descriptor(), POLLIN, 0});
@@ -91,53 +84,29 @@ class Ranks {
   }
 
  private:
-  void start(int number, int master, int port) {
+  void start(std::size_t number, int master, int port) {
     Rank& rank = ranks_[number];
     rank.talk.emplace("a pipe for a rank");
-    const std::string place = std::to_string(number), size = std::to_string(ranks_.size());
-    const pid_t parent = getpid();
-    const pid_t child = fork();
-    if (child < 0) throw cannot("start a rank");
-    if (child == 0) {
-      prctl(PR_SET_PDEATHSIG, SIGKILL);
-      if (getppid() != parent) _exit(1);  // it died before the line above
-      setpgid(0, 0);                      // Ctrl-C of the terminal comes through the launcher, once
+    const auto become_rank = [&]() -> int {
       sigprocmask(SIG_SETMASK, &before_, nullptr);
-      signal(SIGPIPE, SIG_DFL);
-      struct stat input {};  // a file may hold the scenario (`panpipe run - < s.yaml`); nobody reads what a person types
-      if (fstat(STDIN_FILENO, &input) != 0 || !S_ISREG(input.st_mode)) {
-        const int nothing = open("/dev/null", O_RDONLY);
-        dup2(nothing, STDIN_FILENO);
-      }
       if (number != 0) rank.talk->take_over(STDOUT_FILENO);
       rank.talk->take_over(STDERR_FILENO);
-      setenv("RANK", place.c_str(), 1);
-      setenv("LOCAL_RANK", place.c_str(), 1);
-      setenv("WORLD_SIZE", size.c_str(), 1);
-      setenv("LOCAL_WORLD_SIZE", size.c_str(), 1);
-      setenv("MASTER_ADDR", "127.0.0.1", 1);
-      setenv("MASTER_PORT", std::to_string(port).c_str(), 1);
-      setenv(kLaunchedVariable, "1", 1);
-      setenv(kTokenVariable, token_.c_str(), 1);
-      if (number == 0) {
-        const int socket = dup(master);  // without close-on-exec
-        setenv(kMasterSocketVariable, std::to_string(socket).c_str(), 1);
-      }
-      try {
-        become_program(command_);
-      } catch (const MachineError& error) {
-        dprintf(STDERR_FILENO, "%cpanpipe: this machine cannot: %s\n", kErrorMark, error.what());
-      }
-      _exit(static_cast<int>(ExitCode::MachineCannot));
-    }
+      const std::string place = std::to_string(number), size = std::to_string(ranks_.size());
+      const std::pair<const char*, std::string> variables[] = {
+          {"RANK", place},      {"LOCAL_RANK", place},      {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", std::to_string(port)},
+          {"WORLD_SIZE", size}, {"LOCAL_WORLD_SIZE", size}, {kLaunchedVariable, "1"},     {kTokenVariable, token_}};
+      for (const auto& [name, value] : variables) setenv(name, value.c_str(), 1);
+      // Without close-on-exec.
+      if (number == 0) setenv(kMasterSocketVariable, std::to_string(dup(master)).c_str(), 1);
+      become_program(command_);
+    };
+    const char mark[] = {kErrorMark, '\0'};
+    rank.process.emplace("a rank", become_rank, mark);
     rank.talk->close_write();
-    rank.process = child;
-    rank.running = true;
   }
 
   void end_all(int signal) {
-    for (const Rank& rank : ranks_)
-      if (rank.running) kill(rank.process, signal);
+    for (const Rank& rank : ranks_) rank.process->send(signal);
   }
 
   // Passes on a rank's output, line by line; its final error is held until the end.
@@ -170,9 +139,9 @@ class Ranks {
     signalfd_siginfo info{};
     while (::read(signals_.get(), &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info))) {
       if (info.ssi_signo == SIGCHLD) continue;
-      if (interrupts_++ == 0 && on_interrupt_ == OnInterrupt::EndNow && ranks_[0].running) {
+      if (interrupts_++ == 0 && on_interrupt_ == OnInterrupt::EndNow && ranks_[0].running()) {
         ending_ = true;
-        kill(ranks_[0].process, SIGTERM);
+        ranks_[0].process->send(SIGTERM);
       } else if (interrupts_ == 1 && on_interrupt_ == OnInterrupt::EndStep) {
         std::fputs(
             "panpipe: stopping: the ranks end their step and write a checkpoint where one is asked for; once more ends them "
@@ -189,8 +158,7 @@ class Ranks {
   void reap() {
     for (std::size_t i = 0; i < ranks_.size(); ++i) {
       Rank& rank = ranks_[i];
-      if (!rank.running || waitpid(rank.process, &rank.status, WNOHANG) != rank.process) continue;
-      rank.running = false;
+      if (!rank.process->ended()) continue;
       rank.turn = ++ended_;
       read(i);
       rank.talk.reset();  // its own children must not delay this process
@@ -198,11 +166,11 @@ class Ranks {
       if (!rank.failed() || interrupts_ > 1 || stopped()) continue;
       if (!failure_) failure_ = Steady::now();
       if (given_up_) continue;
-      if (WIFSIGNALED(rank.status))
-        std::fputs(fmt::format("panpipe: rank {} was killed by signal {} ({})\n", i, WTERMSIG(rank.status),
-                               strsignal(WTERMSIG(rank.status)))
-                       .c_str(),
-                   stderr);
+      if (const int status = rank.process->status(); WIFSIGNALED(status))
+        std::fputs(
+            fmt::format("panpipe: rank {} was killed by signal {} ({})\n", i, WTERMSIG(status), strsignal(WTERMSIG(status)))
+                .c_str(),
+            stderr);
       else if (rank.error.empty() && rank.exit_code() != kReaderLeft)
         std::fputs(fmt::format("panpipe: rank {} ended with exit code {}\n", i, rank.exit_code()).c_str(), stderr);
     }
@@ -217,7 +185,7 @@ class Ranks {
     stopping_.reset();
     given_up_ = true;
     for (std::size_t i = 0; i < ranks_.size(); ++i)
-      if (ranks_[i].running)
+      if (ranks_[i].running())
         std::fputs(fmt::format("panpipe: rank {} did not end within {:.3g} s {} and was killed\n", i,
                                std::chrono::duration<double>(deadline_).count(), when)
                        .c_str(),

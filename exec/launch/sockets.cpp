@@ -24,14 +24,16 @@ void Pipe::take_over(int descriptor) const {
   dup2(write_.get(), descriptor);
 }
 
-bool Pipe::read(std::string& text, std::size_t most) const {
+bool Pipe::read(std::string& text) const {
+  constexpr int kMostTurns = 16;  // 1 MiB; a pipe of Linux holds 64 KiB
   std::array<char, 1 << 16> buffer;
-  for (;;) {
+  for (int turn = 0; turn < kMostTurns; ++turn) {
     const ssize_t count = ::read(read_.get(), buffer.data(), buffer.size());
     if (count < 0) return errno == EAGAIN || errno == EINTR;
     if (count == 0) return false;
-    if (text.size() < most) text.append(buffer.data(), static_cast<std::size_t>(count));
+    text.append(buffer.data(), static_cast<std::size_t>(count));
   }
+  return true;
 }
 
 Addresses addresses_of(const std::string& host, int port, int type, int* fault) {

@@ -42,8 +42,9 @@ class Pipe {
   // In this one, when the other is started.
   void close_write() { write_.close(); }
   int descriptor() const { return read_.get(); }
-  // Appends what has come, without waiting, to texts of up to `most` bytes; leaves out the rest. False at the end.
-  bool read(std::string& text, std::size_t most = std::string::npos) const;
+  // Appends what has come, without waiting: all that a process that has ended wrote, of one that writes without end a part. False
+  // at the end.
+  bool read(std::string& text) const;
 
  private:
   Handle read_, write_;

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
@@ -14,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/selftest/child.hpp"
 #include "cli/selftest/measured_job.hpp"
 #include "cli/selftest/selftest_report.hpp"
 #include "cli/selftest/steps.hpp"
@@ -177,6 +179,22 @@ TEST(SelftestFindings, RulesThatATransportBreaks) {
   end.too_long = true;
   EXPECT_THAT(sentences(cli::troubles_of_contract("nccl", "2 GPUs", end, rules)).front(),
               HasSubstr("it did not end in its time"));
+}
+
+TEST(SelftestChild, OneThatWritesOrRunsWithoutEndIsEnded) {
+  const auto writes = []() -> int {
+    const std::string line(1 << 16, 'x');
+    while (true) std::fputs(line.c_str(), stdout);
+  };
+  const cli::ChildEnd written = cli::run_child(writes, 120, [] {});
+  EXPECT_EQ(cli::last_words(written), "it wrote more than 64 MiB");
+  EXPECT_EQ(written.exit_code, 128 + SIGKILL);
+  EXPECT_LE(written.out.size(), std::size_t{66} << 20);  // 1 MiB at a time
+  const cli::ChildEnd late = cli::run_child([] { return pause(); }, 0.05, [] {});
+  EXPECT_EQ(cli::last_words(late), "it did not end in its time");
+  const cli::ChildEnd well = cli::run_child([] { return std::puts("a word") < 0 ? 1 : 7; }, 120, [] {});
+  EXPECT_EQ(well.out, "a word\n");
+  EXPECT_EQ(well.exit_code, 7);
 }
 
 TEST(SelftestReport, NamesNeitherTheMachineNorItsUser) {
