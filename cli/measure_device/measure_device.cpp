@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <csignal>
 #include <cstdlib>
@@ -22,6 +21,7 @@
 #include "cli/measure_device/other_work.hpp"
 #include "cli/output.hpp"
 #include "cli/selftest/child.hpp"
+#include "cli/selftest/gpu_load.hpp"
 #include "cli/stop_on_signal.hpp"
 #include "exec/launch/device_request.hpp"
 #include "exec/launch/launch.hpp"
@@ -33,7 +33,6 @@ using nlohmann::ordered_json;
 
 // Beyond the time given: LibTorch's start, and a measurement that was begun.
 constexpr double kStartSeconds = 120, kLonger = 2;
-constexpr auto kBetweenLooks = std::chrono::milliseconds(250);
 constexpr double kLittleUsed = 0.05;  // share of a card's memory that its driver itself holds
 
 // The driver's number of a card that this process calls `card`; nullopt where CUDA_VISIBLE_DEVICES names cards otherwise.
@@ -60,51 +59,24 @@ std::string today() {
   return fmt::format("{:04}-{:02}-{:02}", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday);
 }
 
-// Clocks and reasons for lower ones while a card works.
-class Watch {
- public:
-  explicit Watch(std::optional<std::size_t> card) : card_(card) {}
-  // The share of the last moments in which the card computed for somebody.
-  double busy() const {
-    const std::vector<GpuState> states = card_ ? monitor_.now() : std::vector<GpuState>();
-    return card_ && *card_ < states.size() ? states[*card_].busy : 0;
+// Clocks and reasons for lower ones while the card worked.
+void add_clocks(const GpuLoad& load, std::optional<std::size_t> card, MeasuredDevice& device) {
+  std::vector<int> clocks = card && *card < load.states().size() ? load.clocks(*card) : std::vector<int>();
+  if (clocks.empty()) {
+    device.unknown.push_back({{"unknown", "clocks"}, {"why", "the driver's library does not report them"}});
+    return;
   }
-  void look() {
-    const auto now = std::chrono::steady_clock::now();
-    if (!card_ || now - last_ < kBetweenLooks) return;
-    last_ = now;
-    const std::vector<GpuState> states = monitor_.now();
-    if (*card_ >= states.size()) return;
-    last_state_ = states[*card_];
-    if (last_state_.clock > 0) clocks_.push_back(last_state_.clock);
-    slowed_ |= last_state_.slowed;
-  }
-  void add_to(MeasuredDevice& device) {
-    if (clocks_.empty()) {
-      device.unknown.push_back({{"unknown", "clocks"}, {"why", "the driver's library does not report them"}});
-      return;
-    }
-    std::sort(clocks_.begin(), clocks_.end());
-    const auto at = [&](double share) {
-      return clocks_[static_cast<std::size_t>(share * static_cast<double>(clocks_.size() - 1))];
-    };
-    device.facts["clock_mhz"] = ordered_json{
-        {"median", at(0.5)}, {"p10", at(0.1)}, {"p90", at(0.9)}, {"top", last_state_.top_clock}, {"samples", clocks_.size()}};
-    if ((slowed_ & (kSlowedByHeat | kSlowedByHardware | kSlowedByPowerBrake)) != 0)
-      device.facts["too_hot"] = true;
-    else if ((slowed_ & kSlowedByPowerLimit) != 0)
-      device.notes.push_back(
-          fmt::format("the card ran at its power limit of {:.0f} W, as cards do under full load", last_state_.power_limit));
-  }
-
- private:
-  std::optional<std::size_t> card_;
-  GpuMonitor monitor_;
-  GpuState last_state_;
-  std::vector<int> clocks_;
-  std::uint64_t slowed_ = 0;
-  std::chrono::steady_clock::time_point last_{};
-};
+  const GpuState& state = load.states()[*card];
+  std::sort(clocks.begin(), clocks.end());
+  const auto at = [&](double share) { return clocks[static_cast<std::size_t>(share * static_cast<double>(clocks.size() - 1))]; };
+  device.facts["clock_mhz"] =
+      ordered_json{{"median", at(0.5)}, {"p10", at(0.1)}, {"p90", at(0.9)}, {"top", state.top_clock}, {"samples", clocks.size()}};
+  if ((state.slowed & (kSlowedByHeat | kSlowedByHardware | kSlowedByPowerBrake)) != 0)
+    device.facts["too_hot"] = true;
+  else if ((state.slowed & kSlowedByPowerLimit) != 0)
+    device.notes.push_back(
+        fmt::format("the card ran at its power limit of {:.0f} W, as cards do under full load", state.power_limit));
+}
 
 void read_lines(const std::string& out, MeasuredDevice& device) {
   std::istringstream lines(out);
@@ -158,21 +130,26 @@ int measure_device(const MeasureDeviceRequest& request) {
   if (device.gpu) device.facts["driver"] = machine.gpus.driver;
   note_other_users(machine, number, device);
   const StopOnSignal signals;
-  Watch watch(number);
-  if (const double busy = watch.busy(); busy > 0) device.facts["busy_before"] = busy;
+  GpuLoad load;
+  if (number)
+    if (const auto states = load.monitor().now(); *number < states.size() && states[*number].busy > 0)
+      device.facts["busy_before"] = states[*number].busy;
   ChildEnd end;
   try {
-    end = run_child([&] { return exec::launch_device(asked); }, kLonger * asked.seconds + kStartSeconds, [&] { watch.look(); });
+    end = run_child([&] { return exec::launch_device(asked); }, kLonger * asked.seconds + kStartSeconds,
+                    [&] {
+                      if (number) load.look();
+                    });
   } catch (const Interrupted& stop) {
     print_note(fmt::format("panpipe: {}: no device file was written\n", stop.what()));
     return 128 + SIGINT;
   }
   if (!end.done()) {
-    print_note(end.err.empty() ? fmt::format("panpipe measure-device: {}\n", last_words(end)) : end.err);
+    print_note(end.err.empty() || end.too_much ? fmt::format("panpipe measure-device: {}\n", last_words(end)) : end.err);
     return end.exit_code == 0 ? static_cast<int>(ExitCode::MachineCannot) : end.exit_code;
   }
   read_lines(end.out, device);
-  if (device.gpu) watch.add_to(device);
+  if (device.gpu) add_clocks(load, number, device);
   note_other_work(device);
   if (calibration_of(device).empty())
     throw MachineError("the time given sufficed for no product and no copy: give more --minutes");

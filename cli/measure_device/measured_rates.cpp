@@ -46,15 +46,22 @@ std::vector<ordered_json> lines_of(const MeasuredDevice& device, const std::stri
   return found;
 }
 
-// The larger spread of two: over the repetitions, and over the sizes.
-RateOfSize rate_of_largest(const MeasuredDevice& device, const std::string& quantity) {
+double per_second(const ordered_json& line, const char* work) { return line[work].get<double>() / line["median"].get<double>(); }
+
+std::vector<ordered_json> largest_first(const MeasuredDevice& device, const std::string& quantity) {
   std::vector<ordered_json> lines = lines_of(device, quantity);
   std::sort(lines.begin(), lines.end(), [](const auto& a, const auto& b) { return a["size"] > b["size"]; });
+  return lines;
+}
+
+// The larger spread of two: over the repetitions, and over the sizes.
+RateOfSize rate_of_largest(const MeasuredDevice& device, const std::string& quantity) {
+  std::vector<ordered_json> lines = largest_first(device, quantity);
   if (lines.size() > kLargest) lines.resize(kLargest);
   std::vector<double> rates;
   double spread = 0;
   for (const ordered_json& line : lines) {
-    rates.push_back(line["bytes"].get<double>() / line["median"].get<double>());
+    rates.push_back(per_second(line, "bytes"));
     spread = std::max(spread, line["spread"].get<double>());
   }
   const Quartiles of = quartiles(rates);
@@ -123,14 +130,12 @@ void add_attention_share(const MeasuredDevice& device, double peak, std::vector<
 }
 
 void add_host_numbers(const MeasuredDevice& device, std::vector<MeasuredNumber>& numbers) {
-  const auto take = [&](const char* quantity, const char* key, const char* source) {
-    for (const ordered_json& line : lines_of(device, quantity)) {
+  for (const auto& [key, source] : {std::pair("launch", "host time of an operator in the executor"),
+                                    std::pair("kernel_gap", "kernels of one element, one behind another")})
+    for (const ordered_json& line : lines_of(device, key)) {
       const double median = line["median"];
       numbers.push_back({key, median, median * line["spread"].get<double>() / 2, source});
     }
-  };
-  take("launch", "launch", "host time of an operator in the executor");
-  take("kernel_gap", "kernel_gap", "kernels of one element, one behind another");
 }
 
 }  // namespace
@@ -145,10 +150,8 @@ std::string shipped_device_file(const MeasuredDevice& device) {
 
 std::map<std::string, double> best_products(const MeasuredDevice& device) {
   std::map<std::string, double> best;
-  for (const ordered_json& line : lines_of(device, "product")) {
-    double& rate = best[line["form"]];
-    rate = std::max(rate, line["flops"].get<double>() / line["median"].get<double>());
-  }
+  for (const ordered_json& line : lines_of(device, "product"))
+    best[line["form"]] = std::max(best[line["form"]], per_second(line, "flops"));
   return best;
 }
 
@@ -165,12 +168,10 @@ double own_bandwidth(const MeasuredDevice& device) {
 }
 
 double saturates_at(const MeasuredDevice& device) {
-  std::vector<ordered_json> lines = lines_of(device, "copy");
-  std::sort(lines.begin(), lines.end(), [](const auto& a, const auto& b) { return a["size"] > b["size"]; });
   const double enough = 0.9 * memory_rate(device).median;
   double size = 0;
-  for (const ordered_json& line : lines) {
-    if (line["bytes"].get<double>() / line["median"].get<double>() < enough) break;
+  for (const ordered_json& line : largest_first(device, "copy")) {
+    if (per_second(line, "bytes") < enough) break;
     size = line["size"];
   }
   return size;
@@ -180,7 +181,7 @@ double copy_rate(const MeasuredDevice& device) {
   double slower = 0;
   for (const ordered_json& line : lines_of(device, "host_copy", "pinned")) {
     if (line["way"] == "both") continue;
-    const double rate = line["bytes"].get<double>() / line["median"].get<double>();
+    const double rate = per_second(line, "bytes");
     slower = slower > 0 ? std::min(slower, rate) : rate;
   }
   return slower;
