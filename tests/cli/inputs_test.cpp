@@ -92,14 +92,6 @@ TEST(Inputs, AnOutputOntoTheFileOnStandardInputIsRefused) {
   EXPECT_EQ(read_file(file), text);
 }
 
-TEST(Inputs, MissingFoldersOfAnOutputAreMade) {
-  const std::string folder = temporary_folder();
-  EXPECT_EQ(panpipe("plan --method pfeife " + kGpt2 + " -o " + folder + "/deep/er/plan.yaml").exit_code, 0);
-  EXPECT_EQ(panpipe("estimate " + kGpt2 + " --plan " + folder + "/deep/er/plan.yaml").exit_code, 0);
-  EXPECT_EQ(panpipe("schedule stp --ranks 4 --microbatches 12 -o " + folder + "/out/stp.svg").exit_code, 0);
-  EXPECT_THAT(read_file(folder + "/out/stp.svg"), StartsWith("<svg"));
-}
-
 // The place is the option, not the file's first line or a key that was right before.
 TEST(Inputs, FaultsOfOverridesStandAtTheOverride) {
   const std::string s = temporary_folder() + "/s.yaml";

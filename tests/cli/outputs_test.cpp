@@ -1,16 +1,11 @@
 // Where a call writes: never over its own input, never in place of a device, and standard output whole or with an error. Numbers
 // that are none never leave a call.
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <future>
 #include <set>
 
 #include "tests/cli/program.hpp"
@@ -130,45 +125,12 @@ TEST(Outputs, ResultsAreNotReplacedByWhatIsMadeOfThem) {
   EXPECT_EQ(panpipe("estimate " + folder + "/scenario.yaml -o " + out).exit_code, 0);
 }
 
-TEST(Outputs, FoldersAboveAFileAreMade) {
-  const std::string folder = temporary_folder();
-  EXPECT_EQ(panpipe(kOrder + folder + "/deep/er/order.csv").err, "");
-  EXPECT_TRUE(fs::exists(folder + "/deep/er/order.csv"));
-}
-
-TEST(Outputs, ADeviceStaysADevice) {
-  const std::string folder = temporary_folder(), null = folder + "/null";
-  if (mknod(null.c_str(), S_IFCHR | 0666, makedev(1, 3)) != 0)
-    GTEST_SKIP() << "a device cannot be made here: " << std::strerror(errno);
-  if (access(null.c_str(), W_OK) != 0) GTEST_SKIP() << "a device cannot be opened here: " << std::strerror(errno);
-  const Outcome run = panpipe(kOrder + null);
-  if (run.exit_code == 3) GTEST_SKIP() << "a device cannot be opened here: " << run.err;
-  EXPECT_EQ(run.exit_code, 0) << run.err;
-  EXPECT_EQ(panpipe("import topology tests/costmodel/cluster/data/topo-rtx3090x8.txt --device rtx-3090 -o " + null).exit_code, 0);
-  expect_refused(kPiper + null, "error: -o " + null +
+TEST(Outputs, AnImportOfTwoFilesNeedsAFile) {
+  const std::string fifo = temporary_folder() + "/fifo";
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  expect_refused(kPiper + fifo, "error: -o " + fifo +
                                     ": this is no file, and the layers go into a file beside the scenario\n"
                                     "  help: choose another file with -o\n");
-  const Outcome below = panpipe("estimate " + kGpt2 + " -o " + null);
-  EXPECT_EQ(below.exit_code, 3);
-  EXPECT_EQ(below.err, "panpipe: this machine cannot: cannot make the folder " + null +
-                           ": Not a directory; choose another folder with -o\n");
-  EXPECT_EQ(below.out, "");
-  struct stat found {};
-  ASSERT_EQ(lstat(null.c_str(), &found), 0);
-  EXPECT_TRUE(S_ISCHR(found.st_mode));
-  EXPECT_EQ(names_in(folder), std::set<std::string>{"null"});
-}
-
-TEST(Outputs, AFifoTakesWhatAFileWould) {
-  const std::string folder = temporary_folder(), fifo = folder + "/fifo";
-  ASSERT_EQ(panpipe(kOrder + folder + "/file").exit_code, 0);
-  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
-  auto reader = std::async(std::launch::async, [&] { return read_file(fifo); });
-  const Outcome run = panpipe(kOrder + fifo);
-  EXPECT_EQ(run.exit_code, 0) << run.err;
-  if (const int end = open(fifo.c_str(), O_WRONLY | O_NONBLOCK); end >= 0) close(end);  // a reader that nobody wrote to goes on
-  EXPECT_EQ(reader.get(), read_file(folder + "/file"));
-  EXPECT_EQ(names_in(folder), (std::set<std::string>{"fifo", "file"}));
 }
 
 TEST(StandardOutput, WhatCannotBeWrittenIsOneErrorOfEveryVerb) {
