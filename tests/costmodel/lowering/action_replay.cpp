@@ -101,4 +101,8 @@ int find_task(const TaskGraph& graph, const std::string& action) {
   return -1;
 }
 
+double milliseconds_of(const TaskGraph& graph, const std::string& action) {
+  return graph.programs[graph.tasks[find_task(graph, action)].program].duration.base() / 1e9;
+}
+
 }  // namespace panpipe::test

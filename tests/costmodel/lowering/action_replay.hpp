@@ -25,5 +25,6 @@ std::int64_t static_bytes(const TaskGraph& graph, int rank);
 
 // The pass of a rank's lane, by its text ("2F0"); -1 when there is none.
 int find_task(const TaskGraph& graph, const std::string& action);
+double milliseconds_of(const TaskGraph& graph, const std::string& action);
 
 }  // namespace panpipe::test

@@ -14,20 +14,10 @@
 namespace panpipe {
 namespace {
 
+using test::attention_units;
 using test::scenario_of;
 
 constexpr double kMs = 1e9;  // picoseconds
-
-// Units of 10, 20 and 4 ms; 4 ms of the forward and 8 ms of the input gradient are attention.
-test::TableCosts attention_units(int count) {
-  test::TableCosts costs = test::chain_of(count, 10e-3, 20e-3, 4e-3, 1600, 64);
-  for (UnitCost& unit : costs.table.units) {
-    unit.attention_forward = millis(4);
-    unit.attention_backward = millis(8);
-    unit.causal_attention = true;
-  }
-  return costs;
-}
 
 Scenario slim(const std::string& exchange, int ranks = 4, int microbatches = 2, int splits = 8, int stages_per_rank = 1) {
   Scenario scenario = scenario_of(ranks, microbatches, "slimpipe", stages_per_rank);
@@ -37,23 +27,19 @@ Scenario slim(const std::string& exchange, int ranks = 4, int microbatches = 2, 
   return scenario;
 }
 
-double duration(const TaskGraph& graph, const std::string& action) {
-  return graph.programs[graph.tasks[test::find_task(graph, action)].program].duration.base() / kMs;
-}
-
 // While rank 0 runs slice 5, rank 3 runs slice 2 and takes one slice of its keys: of the 64 blocks of the square, of which a
 // whole forward runs half, 2 (5 - 1) + 1 = 9 halves and 2 (2 + 1) + 1 = 7. The other 6 ms are divided evenly.
 TEST(AttentionExchange, MovesKeysFromTheLongestToTheShortest) {
   const test::TableCosts costs = attention_units(4);
   const TaskGraph shared = test::lowered(slim("on"), costs), alone = test::lowered(slim("off"), costs);
-  EXPECT_NEAR(duration(alone, "0F0.5"), 0.75 + 4 * 11.0 / 64, 1e-9);
-  EXPECT_NEAR(duration(alone, "3F0.2"), 0.75 + 4 * 5.0 / 64, 1e-9);
-  EXPECT_NEAR(duration(shared, "0F0.5"), 0.75 + 4 * 9.0 / 64, 1e-9);
-  EXPECT_NEAR(duration(shared, "3F0.2"), 0.75 + 4 * 7.0 / 64, 1e-9);
+  EXPECT_NEAR(test::milliseconds_of(alone, "0F0.5"), 0.75 + 4 * 11.0 / 64, 1e-9);
+  EXPECT_NEAR(test::milliseconds_of(alone, "3F0.2"), 0.75 + 4 * 5.0 / 64, 1e-9);
+  EXPECT_NEAR(test::milliseconds_of(shared, "0F0.5"), 0.75 + 4 * 9.0 / 64, 1e-9);
+  EXPECT_NEAR(test::milliseconds_of(shared, "3F0.2"), 0.75 + 4 * 7.0 / 64, 1e-9);
   // The backward: 8 ms of 20, and the weight gradient's 4.
-  EXPECT_NEAR(duration(shared, "0B0.5"), 1.5 + 8 * 9.0 / 64 + 0.5, 1e-9);
+  EXPECT_NEAR(test::milliseconds_of(shared, "0B0.5"), 1.5 + 8 * 9.0 / 64 + 0.5, 1e-9);
   // Rank 3 has not begun: nobody takes keys.
-  EXPECT_NEAR(duration(shared, "0F0.2"), duration(alone, "0F0.2"), 1e-9);
+  EXPECT_NEAR(test::milliseconds_of(shared, "0F0.2"), test::milliseconds_of(alone, "0F0.2"), 1e-9);
 }
 
 double busy(const TaskGraph& graph) {
@@ -95,8 +81,8 @@ TEST(AttentionExchange, StagesOfUnlikeNumbersShareTheFirstAttentions) {
   Scenario scenario = slim("on");
   scenario.partition = {"2", "3", "4"};
   const TaskGraph graph = test::lowered(scenario, costs);
-  EXPECT_NEAR(duration(graph, "0F0.5"), 2 * 0.75 + 4 * 9.0 / 64 + 4 * 11.0 / 64, 1e-9);
-  EXPECT_NEAR(duration(graph, "3F0.2"), 0.75 + 4 * 7.0 / 64, 1e-9);
+  EXPECT_NEAR(test::milliseconds_of(graph, "0F0.5"), 2 * 0.75 + 4 * 9.0 / 64 + 4 * 11.0 / 64, 1e-9);
+  EXPECT_NEAR(test::milliseconds_of(graph, "3F0.2"), 0.75 + 4 * 7.0 / 64, 1e-9);
 }
 
 TEST(AttentionExchange, IsRefusedWhereRanksWaitForTransfers) {

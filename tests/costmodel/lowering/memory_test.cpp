@@ -42,30 +42,6 @@ TEST(Memory, InputGradientsFreeWhatWeightGradientsDoNotNeed) {
   EXPECT_EQ(weight.give, Bytes(300));
 }
 
-// Two blocks of two units on one stage; each unit saves 1000 bytes (100 of them the block's input) and needs 50 more.
-TEST(Memory, FullRecomputeKeepsInputsAndMakesOneBlockAgain) {
-  test::TableCosts costs;
-  costs.is_measured = false;
-  for (int u = 0; u < 4; ++u) {
-    UnitCost unit = test::unit_of(u, 1, 1, 1, 1000);
-    unit.block = "h." + std::to_string(u / 2);
-    unit.saved_full = Bytes(u % 2 == 0 ? 100 : 0);
-    unit.recompute_full = unit.forward;
-    unit.temporary = Bytes(50);
-    costs.table.units.push_back(unit);
-    if (u > 0) costs.table.edges.push_back({u - 1, u, u - 1, Bytes(8), true});
-  }
-  Scenario scenario = scenario_of(1, 1, "gpipe");
-  scenario.recompute = Recompute::Full;
-  const TaskGraph graph = test::lowered(scenario, costs);
-  const Task& forward = graph.tasks[test::find_task(graph, "0F0")];
-  const Task& backward = graph.tasks[test::find_task(graph, "0B0")];
-  EXPECT_EQ(forward.take, Bytes(200));
-  EXPECT_EQ(backward.give, Bytes(200));
-  // The last block again: 2000 - 100 (its input is live) + 50.
-  EXPECT_EQ(backward.temporary, Bytes(1950));
-}
-
 // A measured layer's temporary counts from before it ran: 30 of the first, or 100 + 70 of the second, over 100 + 40 live at
 // the end.
 TEST(Memory, TemporariesOfMeasuredLayers) {

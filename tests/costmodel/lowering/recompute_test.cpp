@@ -54,8 +54,9 @@ TEST(Recompute, OfTheFirstBlocksOfAStage) {
   EXPECT_EQ(step.kept, 4200);
   EXPECT_EQ(step.temporary, 50);
   EXPECT_NEAR(step.backward, 20, 1e-9);
-  costs.table.recompute_first = 7;  // more than there are: all
+  costs.table.recompute_first = 7;  // more than there are: all, of which the last is made again, 2000 - 100 + 50
   EXPECT_EQ(step_of(costs).kept, 400);
+  EXPECT_EQ(step_of(costs).temporary, 1950);
   EXPECT_NEAR(step_of(costs).backward, 24, 1e-9);
 }
 
@@ -109,8 +110,6 @@ TEST(Recompute, TheTableOfStagesKnowsTheFirstBlocks) {
   }
 }
 
-// The same from a scenario: six layers on two stages, of which each recomputes two: 1 + 1 of the three inputs stay, 2 s b h each,
-// and of the third layer all. `chunk: 3` keeps one input a stage.
 // A loss with 100 bytes of logits, in 2 bytes each, needs 400 more in its backward: the log-softmax's gradient and the logits' in
 // fp32. Its forward does without the second one; one of 600 (DTensor's) needs 400. Of 150, in 2 bytes, half are gradients. Other
 // units need the same both ways.
@@ -126,6 +125,8 @@ TEST(Recompute, TheForwardOfALossHasNoGradients) {
   EXPECT_EQ(temporary_of_forward(unit), Bytes(75));
 }
 
+// The same from a scenario: six layers on two stages, of which each recomputes two: 1 + 1 of the three inputs stay, 2 s b h each,
+// and of the third layer all. `chunk: 3` keeps one input a stage.
 TEST(Recompute, KeysOfAScenario) {
   const auto kept = [](const std::string& recompute) {
     GptCase c;

@@ -81,6 +81,16 @@ TableCosts chain_of(int count, double forward, double input, double weight, std:
   return costs;
 }
 
+TableCosts attention_units(int count) {
+  TableCosts costs = chain_of(count, 10e-3, 20e-3, 4e-3, 1600, 64);
+  for (UnitCost& unit : costs.table.units) {
+    unit.attention_forward = millis(4);
+    unit.attention_backward = millis(8);
+    unit.causal_attention = true;
+  }
+  return costs;
+}
+
 TableCosts flows_of(int count, double second_per_gathered_byte, double second_per_byte) {
   TableCosts costs = chain_of(count, 10e-3, 12e-3, 7e-3);
   costs.is_measured = false;

@@ -48,6 +48,9 @@ UnitCost unit_of(int index, double forward, double input, double weight, std::in
 // `count` equal units, each feeding the next `bytes`.
 TableCosts chain_of(int count, double forward, double input, double weight, std::int64_t saved = 0, std::int64_t bytes = 8);
 
+// Units of 10, 20 and 4 ms; 4 ms of the forward and 8 ms of the input gradient are attention. 1600 bytes are kept.
+TableCosts attention_units(int count);
+
 // Units of 10, 12 and 7 ms whose collectives take their time for their bytes, a little more than it: the same on links that
 // nobody shares in both engines.
 TableCosts flows_of(int count, double second_per_gathered_byte, double second_per_byte);
