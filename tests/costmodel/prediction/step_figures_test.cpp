@@ -50,7 +50,7 @@ double period_of(const Timeline& timeline) {
 
 // Bit by bit: both add the same times in the same order. Where passes run side by side with collectives, or give their outputs
 // early (a braid, several stages a rank), times come from their steps; else from their durations.
-TEST(StepFigures, AreThoseOfTheTimeline) {
+TEST(StepFigures, AndThoseOfAnEstimatedStepAreThoseOfTheTimeline) {
   for (const std::vector<std::string>& changes : kCases) {
     SCOPED_TRACE(changes.empty() ? "as it is" : changes.front());
     const Experiment experiment(parse_scenario(kScenario, "s", data_directory(), changes));
@@ -71,18 +71,8 @@ TEST(StepFigures, AreThoseOfTheTimeline) {
     const StepTerms terms = terms_of(graph, figures.exposed_communication_s, figures.step_time_s);
     EXPECT_EQ(terms.communication, whole.terms.communication);
     EXPECT_EQ(terms.idle, whole.terms.idle);
-  }
-}
-
-// Every figure of the table, of the step and of each device, again bit by bit: without spans, and with collectives of whole
-// passes noted once per program.
-TEST(EstimatedStep, HasTheFiguresOfThePrediction) {
-  for (const std::vector<std::string>& changes : kCases) {
-    SCOPED_TRACE(changes.empty() ? "as it is" : changes.front());
-    const Experiment experiment(parse_scenario(kScenario, "s", data_directory(), changes));
-    const Plan plan = experiment.plan("");
-    const TaskGraph graph = lower(experiment.scenario, plan, experiment.model);
-    const Prediction whole = predict(graph, experiment.scenario, plan);
+    // Every figure of the table, of the step and of each device: without spans, and with collectives of whole passes noted once
+    // per program.
     const EstimatedStep step = estimated_step(graph, experiment.scenario, plan);
     ASSERT_EQ(step.metrics.per_device.size(), whole.metrics.per_device.size());
     for (const Metric& metric : metric_table()) {
