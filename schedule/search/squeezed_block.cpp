@@ -37,12 +37,12 @@ void place_weights(Grid& grid) {
   for (; pending > 0; --pending) grid.slots[W].push_back(slot++);
 }
 
-// Activations held in each slot. Without weight gradients in the grid those of split backwards are thought of in the free slots.
-std::vector<int> levels_of(const Grid& grid, bool whole) {
-  const bool thought = !whole && grid.slots[W].empty();
+// Activations held in each slot. `thought`: weight gradients are not in the grid, but are thought of in the free slots.
+std::vector<int> levels_of(const std::vector<std::int8_t>& cells, bool thought) {
   int held = 0, pending = 0;
   std::vector<int> levels;
-  for (const int line : laid_out(grid, whole)) {
+  levels.reserve(cells.size());
+  for (const int line : cells) {
     if (line == F0 || line == F1) ++held;
     if (line == I1 || line == I0) ++pending;
     if (line == W || line == kTail) --held;
@@ -61,9 +61,9 @@ class Squeeze {
  public:
   Squeeze(Grids& grids, Backwards backwards) : grids_(grids), backwards_(backwards) {
     for (const Grid& grid : grids) {
-      levels_.push_back(levels_of(grid, whole()));
-      limit_ = std::max(limit_, peak_of(levels_.back()));
       cells_.push_back(laid_out(grid, whole()));
+      levels_.push_back(levels_of(cells_.back(), backwards == Backwards::Split));
+      limit_ = std::max(limit_, peak_of(levels_.back()));
     }
   }
 
@@ -103,7 +103,7 @@ class Squeeze {
     for (; earlier < slot; ++earlier) {
       if (!is_free(r, earlier, length(line))) continue;
       at = earlier;
-      if (!thought || peak_of(levels_of(grids_[size(r)], false)) <= limit_) break;
+      if (!thought || peak_of(levels_of(laid_out(grids_[size(r)], false), true)) <= limit_) break;
       at = slot;
     }
     if (at == slot) return;
