@@ -149,9 +149,8 @@ void HostTraffic::before(std::size_t position, std::int32_t pass_before) {
     const bool paced = !ways_.empty() && ways_[now.stage] == Way::Back;
     bring_weights(turn_ + 1, paced ? (begun * kWeightPieces + passes - 1) / passes : kWeightPieces);
   }
-  if (awaited.empty()) return;
   const auto pass = static_cast<std::int32_t>(lowering_.graph.tasks.size());
-  lowering_.host_inputs[pass] = std::move(awaited);
+  for (const std::int32_t copy : awaited) lowering_.waits.push_back({pass, {copy, -1}});
 }
 
 void HostTraffic::after(std::size_t position, std::int32_t pass) {

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "base/index.hpp"
@@ -160,10 +161,10 @@ struct Lowering {
   std::vector<std::vector<int>> edges_in{}, edges_out{};  // per stage, into `edges`
   std::map<int, std::int32_t> flow_of_collective{};       // first flow of the collectives of a site's passes
   std::vector<std::int32_t> pass_task{};                  // by slot, stage, microbatch and split; -1 = none
-  std::vector<Input> after{};                             // per task: one additional input; -1 = none
-  // Of copies that no action states (host_traffic.hpp): what a pass waits for; those that bring what stages on any rank parked;
-  // per rank the last that takes gradients away, -1 = none.
-  std::map<std::int32_t, std::vector<std::int32_t>> host_inputs{};
+  // What tasks wait for in addition to what their kinds imply, ascending by task.
+  std::vector<std::pair<std::int32_t, Input>> waits{};
+  // Of copies that no action states (host_traffic.hpp): those that bring what stages on any rank parked; per rank the last that
+  // takes gradients away, -1 = none.
   std::vector<std::int32_t> taken_from_host{}, last_gradients{};
   std::vector<std::int32_t> ring_flows{};  // ring_traffic.hpp; empty if weights do not go round the ranks
   // Per program: the draft it was made from, and where its members end. group_programs finds a group's program by those of its

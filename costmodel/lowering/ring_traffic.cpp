@@ -97,7 +97,7 @@ void RingTraffic::before(std::size_t position, std::int32_t pass_before) {
   advance(turn, pass_before);
   const bool forward = lowering_.plan.schedule.order[at(rank_)][position].kind == ActionKind::F;
   const std::int32_t hop = (forward ? forth_ : back_)[at(turn)];
-  if (hop >= 0) lowering_.host_inputs[static_cast<std::int32_t>(lowering_.graph.tasks.size())] = {hop};
+  if (hop >= 0) lowering_.waits.push_back({static_cast<std::int32_t>(lowering_.graph.tasks.size()), {hop, -1}});
 }
 
 void RingTraffic::after(std::size_t position, std::int32_t pass) {

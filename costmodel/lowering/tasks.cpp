@@ -1,6 +1,7 @@
 // The tasks of every rank: its row of the schedule on the compute lane, exchanges between replicas on the data lane, offloads on
 // the copy lane, and the optimizer at the end.
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <utility>
 
@@ -318,8 +319,11 @@ class RankTasks {
 std::int32_t Lowering::add(int rank, const Task& task, std::int32_t waits_for, std::int32_t point) {
   graph.tasks.push_back(task);
   graph.tasks.back().rank = rank;
-  after.push_back({waits_for, -1, point});
-  return static_cast<std::int32_t>(graph.tasks.size()) - 1;
+  const auto added = static_cast<std::int32_t>(graph.tasks.size()) - 1;
+  auto place = waits.end();  // before what the host's copies already stated of it
+  while (place != waits.begin() && std::prev(place)->first == added) --place;
+  if (waits_for >= 0) waits.insert(place, {added, {waits_for, -1, point}});
+  return added;
 }
 
 std::int32_t Lowering::add_collective(int rank, ActionKind kind, int stage, std::int32_t flow, std::int32_t waits_for,
@@ -341,7 +345,6 @@ void make_tasks(Lowering& lowering) {
   std::size_t actions = 0;
   for (const auto& row : schedule.order) actions += row.size();
   lowering.graph.tasks.reserve(actions + 4 * static_cast<std::size_t>(schedule.ranks));
-  lowering.after.reserve(lowering.graph.tasks.capacity());
   lowering.pass_task.assign(kPassSlots * static_cast<std::size_t>(schedule.stages) * static_cast<std::size_t>(lowering.slices()),
                             -1);
   make_shared_flows(lowering);

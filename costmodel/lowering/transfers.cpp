@@ -130,8 +130,6 @@ void connect_pass(Lowering& lowering, std::int32_t task, const Action& action) {
 void connect_host(Lowering& lowering, std::int32_t task) {
   TaskGraph& graph = lowering.graph;
   const Task& of = graph.tasks[task];
-  if (const auto found = lowering.host_inputs.find(task); found != lowering.host_inputs.end())
-    for (const std::int32_t copy : found->second) graph.inputs.push_back({copy, -1});
   if (of.kind == TaskKind::Optimizer)  // the host has all gradients
     for (const std::int32_t copy : lowering.last_gradients)
       if (copy >= 0) graph.inputs.push_back({copy, -1});
@@ -204,6 +202,7 @@ void connect_tasks(Lowering& lowering) {
   graph.transfers.reserve(graph.tasks.size());
   const TransferSemantics semantics = transfer_semantics(lowering.scenario, lowering.costs.measured());
   std::int32_t part_before = -1;
+  auto wait = lowering.waits.cbegin();
   for (std::size_t t = 0; t < graph.tasks.size(); ++t) {
     const auto task = static_cast<std::int32_t>(t);
     const auto first = static_cast<std::int32_t>(graph.inputs.size());
@@ -216,7 +215,7 @@ void connect_tasks(Lowering& lowering) {
       part_before = task;
       if (graph.tasks[t].part == 0) connect_vocabulary(lowering, graph.tasks[t].action, graph.tasks[t].rank);
     }
-    if (lowering.after[t].task >= 0) graph.inputs.push_back(lowering.after[t]);
+    for (; wait != lowering.waits.end() && wait->first == task; ++wait) graph.inputs.push_back(wait->second);
     connect_host(lowering, task);
     connect_exchange(lowering, task);
     graph.tasks[t].first_input = first;
