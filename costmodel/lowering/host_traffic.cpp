@@ -78,7 +78,7 @@ const HostTraffic::Weights& HostTraffic::weights_of(int stage) {
 
 // What the forward of a microbatch leaves of the stage's units: the inputs of its blocks.
 Bytes HostTraffic::parked(const Action& action) const {
-  return lowering_.stage(action.stage).memory[lowering_.slice_of(action)][index_of(ActionKind::F)].take;
+  return lowering_.stage(action.stage).passes[lowering_.slice_of(action)][index_of(ActionKind::F)].memory.take;
 }
 
 // Up to so many pieces of a turn's weights.

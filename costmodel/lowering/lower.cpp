@@ -56,16 +56,10 @@ void make_stages(Lowering& lowering) {
     info.end_unit = stage.end_unit;
     info.recompute = stage.recompute;
     info.recompute_first = stage.recompute_first > 0 ? stage.recompute_first : info.cost->recompute_first;
-    std::array<int, 5> none{};
-    none.fill(-1);
     for (std::size_t path = 0; path < plan.schedule.chains.size(); ++path)
       if (const auto& chain = plan.schedule.chains[path]; std::find(chain.begin(), chain.end(), s) != chain.end())
         info.first_microbatch = microbatches_of_chain(plan.schedule, lowering.steps) * static_cast<int>(path);
-    const std::size_t slices = at(plan.schedule.splits * kinds_of_slices);
-    info.programs.assign(slices, none);
-    info.memory.resize(slices);
-    info.train_points.resize(slices);
-    info.pass_parts.resize(slices);
+    info.passes.resize(at(plan.schedule.splits * kinds_of_slices));
     lowering.stages.push_back(info);
     lowering.rank_stages[info.rank].push_back(s);
   }

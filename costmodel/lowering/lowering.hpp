@@ -89,20 +89,24 @@ struct StageUnits {
   }
 };
 
+// A pass of a stage over a slice. A program is -1 if the schedule lacks the pass.
+struct StagePass {
+  bool used = false;
+  int program = -1;
+  PassMemory memory{};
+  std::vector<std::int32_t> train_points{};  // at which each train is ready, into TaskGraph::points (-1 = at the end)
+  PassParts parts{};
+};
+
 // With its passes. Slices number what the passes of a kind differ in: the slices of the sequence (one without splits), for each
 // length of microbatches; or those that share their attention behind those that do not.
 struct StageInfo : StageUnits {
   std::vector<LengthSite> lengths{};  // of each length; the first is `site`
   int first_microbatch = 0;           // of the step: each forward path numbers its own from 0, and they follow one another
-  // Per slice, by ActionKind F, I, W, B, R. A program is -1 if the schedule lacks the pass.
-  std::vector<std::array<int, 5>> programs{};
-  std::vector<std::array<PassMemory, 5>> memory{};
-  Bytes outputs{0};         // of a forward, which stay to the end of the step
-  Bytes late_gradients{0};  // that the first backward allocates
+  std::vector<std::array<StagePass, 5>> passes{};  // per slice, by ActionKind F, I, W, B, R
+  Bytes outputs{0};                                // of a forward, which stay to the end of the step
+  Bytes late_gradients{0};                         // that the first backward allocates
   GatheredBlocks gathered{};
-  // Per slice and pass: the point at which each train is ready, an index into TaskGraph::points (-1 = at the end), and its parts.
-  std::vector<std::array<std::vector<std::int32_t>, 5>> train_points{};
-  std::vector<std::array<PassParts, 5>> pass_parts{};
 };
 
 // The data flow from one stage to another, of the longest microbatches, with its links.
@@ -204,12 +208,14 @@ struct Lowering {
     const bool shares = attention.shared.of(action) != nullptr;
     return at((shares ? 1 : length_of(action)) * plan.schedule.splits + std::max<int>(action.split, 0));
   }
+  StagePass& pass(const Action& action) { return stage(action.stage).passes[slice_of(action)][at(action.kind)]; }
+  const StagePass& pass(const Action& action) const { return stage(action.stage).passes[slice_of(action)][at(action.kind)]; }
   int length_of_slice(int slice) const { return lengths() > 1 ? slice / plan.schedule.splits : 0; }
   // The programs of the passes in the cell that starts at `first`: one, or those of a group.
   std::vector<std::int32_t> programs_of_cell(const std::vector<Action>& row, std::size_t first) const {
     std::vector<std::int32_t> programs;
     for (std::size_t i = first; i < first + std::max<std::size_t>(1, row[first].group_size); ++i)
-      if (row[i].is_compute()) programs.push_back(stage(row[i].stage).programs[slice_of(row[i])][at(row[i].kind)]);
+      if (row[i].is_compute()) programs.push_back(pass(row[i]).program);
     return programs;
   }
   const std::vector<int>& stages_of_rank(int rank) const { return rank_stages[rank]; }
@@ -361,7 +367,7 @@ void each_first_use(const Lowering& lowering, const std::vector<int>& stages, Vi
     each_first_use(lowering.stage(s), lowering.stage(s).first_unit, lowering.stage(s).end_unit, is_first, visit);
 }
 
-// pass_parts.cpp: fills StageInfo::pass_parts of a stage, once its exchanges are known.
+// pass_parts.cpp: fills StagePass::parts of a stage, once its exchanges are known.
 void add_part_programs(Lowering& lowering, int stage, const RankReductions& reductions);
 // pass_steps.cpp: adds a program of steps [begin, end) of another, of which collectives over replicas overlap the first `overlap`
 // ticks.

@@ -33,8 +33,8 @@ Duration copies_of_step(const Lowering& lowering, int rank, const HeldParameters
   Ticks hidden(0);
   for (const int s : lowering.stages_of_rank(rank)) {
     const StageInfo& info = lowering.stage(s);
-    for (const auto& programs : info.programs) {  // of the longest microbatch
-      const std::int32_t backward = programs[index_of(info.weight_apart ? ActionKind::W : ActionKind::B)];
+    for (const auto& passes : info.passes) {  // of the longest microbatch
+      const std::int32_t backward = passes[index_of(info.weight_apart ? ActionKind::W : ActionKind::B)].program;
       if (backward < 0) continue;
       hidden += lowering.graph.programs[backward].duration;
       break;

@@ -30,8 +30,7 @@ bool PartGathers::wait_for_update(int stage) const {
 // A pass that is laid in parts runs alone; of those that read updated parameters (ZeRO 1 and 2) it is a stage's first.
 bool PartGathers::is_in_parts(const Action& action) const {
   if (!action.is_compute() || action.group_size != 1) return false;
-  const StageInfo& info = lowering_.stage(action.stage);
-  if (info.pass_parts[lowering_.slice_of(action)][index_of(action.kind)].ends.empty() || lowering_.rolls()) return false;
+  if (lowering_.pass(action).parts.ends.empty() || lowering_.rolls()) return false;
   return lowering_.zero() >= 3 || !wait_for_update(action.stage);
 }
 

@@ -106,9 +106,9 @@ void add_part_programs(Lowering& lowering, int stage, const RankReductions& redu
     return time;
   };
   const bool ahead = lowering.zero() < 3 || lowering.scenario.framework.gathers_in_flight > 1;
-  for (std::size_t slice = 0; slice < info.pass_parts.size(); ++slice)
+  for (auto& passes : info.passes)
     for (const ActionKind kind : {ActionKind::F, ActionKind::I, ActionKind::W, ActionKind::B, ActionKind::R}) {
-      PassParts& pass = info.pass_parts[slice][index_of(kind)];
+      PassParts& pass = passes[index_of(kind)].parts;
       if (pass.ends.empty()) continue;
       const std::vector<PartTraffic> traffic = traffic_of(lowering, stage, kind);
       std::int32_t begin = 0;
@@ -116,7 +116,7 @@ void add_part_programs(Lowering& lowering, int stage, const RankReductions& redu
         Ticks overlap(0);
         if (ahead && k + 1 < traffic.size()) overlap += time_of(flows_of.group_gathers, traffic[k + 1].gather);
         if (k > 0) overlap += time_of(flows_of.group_reductions, traffic[k - 1].reduce);
-        pass.programs.push_back(add_part_program(lowering, info.programs[slice][index_of(kind)], begin, pass.ends[k], overlap));
+        pass.programs.push_back(add_part_program(lowering, passes[index_of(kind)].program, begin, pass.ends[k], overlap));
         begin = pass.ends[k];
       }
     }

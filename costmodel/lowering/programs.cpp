@@ -77,12 +77,13 @@ void add_message_work(const Lowering& lowering, std::size_t stage, ActionKind ki
   for (std::size_t& end : draft.part_ends) ++end;
 }
 
-void make_stage_programs(Lowering& lowering, std::size_t stage, const std::array<bool, 5>& used, int slice) {
+void make_stage_programs(Lowering& lowering, std::size_t stage, int slice) {
   StageInfo& info = lowering.stages[stage];
   const StageUnits made = stage_of_slice(lowering, info, slice);
   const bool all_in_weight = lowering.backward_all_in_weight(static_cast<int>(stage));
   for (const ActionKind kind : {ActionKind::F, ActionKind::B, ActionKind::R, ActionKind::I, ActionKind::W}) {
-    if (!used[index_of(kind)]) continue;
+    StagePass& pass = info.passes[slice][index_of(kind)];
+    if (!pass.used) continue;
     PassDraft draft;
     draft.site = made.site;
     if (const auto work = work_of_pass(kind, all_in_weight))
@@ -92,11 +93,11 @@ void make_stage_programs(Lowering& lowering, std::size_t stage, const std::array
     const std::int32_t program = add_program(lowering, steps, draft);
     lowering.drafts.resize(lowering.graph.programs.size());
     lowering.drafts.back() = std::move(draft);
-    info.programs[slice][index_of(kind)] = program;
-    info.pass_parts[slice][index_of(kind)].ends = steps.part_ends;
+    pass.program = program;
+    pass.parts.ends = steps.part_ends;
     if (!steps.trains.empty())
-      info.train_points[slice][index_of(kind)] = add_points(
-          lowering.graph, program, steps_of_trains(steps.trains, info.trains.size(), lowering.graph.programs[program].steps));
+      pass.train_points = add_points(lowering.graph, program,
+                                     steps_of_trains(steps.trains, info.trains.size(), lowering.graph.programs[program].steps));
   }
 }
 
@@ -131,14 +132,12 @@ std::int32_t Lowering::add_plain_program(Duration time, const Breakdown& breakdo
 
 void make_programs(Lowering& lowering) {
   make_flows(lowering);
-  const std::size_t slices = lowering.stages.front().programs.size();
-  std::vector<std::array<bool, 5>> used(lowering.stages.size() * slices, std::array<bool, 5>{});
   for (const auto& row : lowering.plan.schedule.order)
     for (const Action& action : row)
-      if (action.is_compute()) used[at(action.stage) * slices + lowering.slice_of(action)][index_of(action.kind)] = true;
+      if (action.is_compute()) lowering.pass(action).used = true;
   for (std::size_t s = 0; s < lowering.stages.size(); ++s)
-    for (std::size_t slice = 0; slice < slices; ++slice)
-      make_stage_programs(lowering, s, used[s * slices + slice], static_cast<int>(slice));
+    for (std::size_t slice = 0; slice < lowering.stages[s].passes.size(); ++slice)
+      make_stage_programs(lowering, s, static_cast<int>(slice));
   for (const auto& row : lowering.plan.schedule.order)
     for (std::size_t i = 0; i < row.size(); i += std::max<std::size_t>(1, row[i].group_size)) {
       if (row[i].group_size <= 1) continue;

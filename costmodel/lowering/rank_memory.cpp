@@ -49,10 +49,10 @@ class SliceBytes {
 // by the backward; it is larger if the schedule recomputes activations in a separate pass. A separate I leaves the inputs of the
 // weight gradients, and takes only their excess over the live bytes.
 void fill_passes(const StageInfo& info, const StageActivations& kept, const StageActivations& live, bool all_in_weight,
-                 std::array<PassMemory, 5>& memory) {
+                 std::array<StagePass, 5>& passes) {
   const auto bytes = [](std::int64_t value) { return Bytes(std::max<std::int64_t>(value, 0)); };
   const auto set = [&](ActionKind kind, std::int64_t change, std::int64_t rise) {
-    memory[index_of(kind)] = {bytes(change), bytes(-change), bytes(rise - std::max<std::int64_t>(change, 0))};
+    passes[index_of(kind)].memory = {bytes(change), bytes(-change), bytes(rise - std::max<std::int64_t>(change, 0))};
   };
   set(ActionKind::F, kept.kept, kept.forward_peak);
   if (info.recompute_apart) set(ActionKind::R, live.kept - kept.kept, live.forward_peak - kept.kept);
@@ -233,7 +233,7 @@ Lowering lowered_memory(const Scenario& scenario, const Plan& plan, const Loweri
 // and then freed, behind its last backward.
 RankPasses::Memory RankPasses::next(const Action& action) {
   const StageInfo& info = lowering_.stage(action.stage);
-  Memory memory{info.memory[lowering_.slice_of(action)][index_of(action.kind)]};
+  Memory memory{lowering_.pass(action).memory};
   if (action.kind == ActionKind::F) memory.take += info.outputs;
   if (info.outputs > Bytes(0) && starts_backward(action.kind) && ++with_outputs_ % lowering_.slices_of_step() == 0)
     memory.give += info.outputs * lowering_.slices_of_step();
@@ -249,8 +249,8 @@ void make_memory(Lowering& lowering) {
   for (std::size_t stage = 0; stage < lowering.stages.size(); ++stage) {
     StageInfo& info = lowering.stages[stage];
     const bool all_in_weight = lowering.backward_all_in_weight(static_cast<int>(stage));
-    for (std::size_t slice = 0; slice < info.memory.size(); ++slice) {
-      auto& memory = info.memory[slice];
+    for (std::size_t slice = 0; slice < info.passes.size(); ++slice) {
+      const auto memory = [&](ActionKind kind) -> PassMemory& { return info.passes[slice][index_of(kind)].memory; };
       const StageUnits made = stage_of_slice(lowering, info, static_cast<int>(slice));
       const SliceBytes bytes(lowering, static_cast<int>(slice) % lowering.plan.schedule.splits);
       const auto sums = [&](Recompute mode) {
@@ -258,15 +258,15 @@ void make_memory(Lowering& lowering) {
                                  lowering.costs.temporary_over_before(), bytes);
       };
       const StageActivations kept = sums(info.recompute);
-      fill_passes(info, kept, info.recompute_apart ? sums(Recompute::None) : kept, all_in_weight, memory);
+      fill_passes(info, kept, info.recompute_apart ? sums(Recompute::None) : kept, all_in_weight, info.passes[slice]);
       const int splits = lowering.plan.schedule.splits, split = static_cast<int>(slice) % splits;
       for (const ActionKind kind : {ActionKind::B, all_in_weight ? ActionKind::W : ActionKind::I})
-        if (splits > 1) add_key_gradients(lowering, info, split, memory[index_of(kind)]);
+        if (splits > 1) add_key_gradients(lowering, info, split, memory(kind));
       if (lowering.attention.any() && static_cast<int>(slice) >= splits)
         for (const ActionKind kind : {ActionKind::F, ActionKind::B, ActionKind::I})
-          memory[index_of(kind)].temporary += exchange_memory(lowering, static_cast<int>(stage), split, kind != ActionKind::F);
+          memory(kind).temporary += exchange_memory(lowering, static_cast<int>(stage), split, kind != ActionKind::F);
       if (model.autograd_gradients() && info.weight_apart && !all_in_weight)
-        memory[index_of(ActionKind::W)].temporary = Bytes(weight_rise(lowering, made));
+        memory(ActionKind::W).temporary = Bytes(weight_rise(lowering, made));
     }
     info.outputs = joined_outputs(lowering, info) / lowering.plan.schedule.splits;
   }

@@ -96,7 +96,7 @@ class RankTasks {
   // Part by part: the gathers for the next ones, the part after its own gather, and its reduction.
   void add_parts(const Action& action, bool reduces) {
     const StageInfo& info = lowering_.stage(action.stage);
-    const PassParts& pass = info.pass_parts[lowering_.slice_of(action)][index_of(action.kind)];
+    const PassParts& pass = lowering_.pass(action).parts;
     const RankPasses::Memory memory = passes_.next(action);
     const std::vector<PartTraffic> traffic = traffic_of(lowering_, action.stage, action.kind);
     const std::size_t parts = traffic.size();
@@ -134,8 +134,7 @@ class RankTasks {
 
   // For the last part: the step at which its pass sends its output before its end.
   std::int32_t output_steps_of_part(const Action& action, const std::vector<std::int32_t>& ends, std::size_t part) const {
-    const StageInfo& info = lowering_.stage(action.stage);
-    const std::int32_t whole = output_steps(action, info.programs[lowering_.slice_of(action)][index_of(action.kind)], 0);
+    const std::int32_t whole = output_steps(action, lowering_.pass(action).program, 0);
     const std::int32_t begin = part > 0 ? ends[part - 1] : 0;
     return whole > begin && whole < ends[part] ? whole - begin : -1;
   }
@@ -216,7 +215,7 @@ class RankTasks {
     const StageInfo& info = lowering_.stage(action.stage);
     Task task = pass_task(action, passes_.next(action));
     task.group_size = static_cast<std::uint8_t>(cell_tasks_.empty() ? members_ : 0);
-    task.program = program_ >= 0 ? program_ : info.programs[lowering_.slice_of(action)][index_of(action.kind)];
+    task.program = program_ >= 0 ? program_ : lowering_.pass(action).program;
     task.output_steps = output_steps(action, task.program, cell_tasks_.size());
     std::int32_t gather = -1, after = awaited_update(action);
     if (!whole_gathers_.empty() && action.kind != ActionKind::W) {
@@ -261,8 +260,7 @@ class RankTasks {
     const std::vector<std::int32_t>& flows = flows_of(stage).trains;
     const Task& pass = lowering_.graph.tasks[last_pass_];
     const bool alone = members_ == 1 && pass.action.stage == stage;  // not a pass of a cut vocabulary
-    const auto points = alone ? lowering_.stage(stage).train_points[lowering_.slice_of(pass.action)][index_of(pass.action.kind)]
-                              : std::vector<std::int32_t>{};
+    const auto points = alone ? lowering_.pass(pass.action).train_points : std::vector<std::int32_t>{};
     if (flows.empty() || points.empty())
       return static_cast<void>(add_collective(ActionKind::ReduceGrad, stage, whole, last_pass_));
     const std::int32_t backward = last_pass_;
@@ -271,12 +269,11 @@ class RankTasks {
 
   // An offload follows the pass before it and leaves the device when the copy ends; a reload takes memory when it starts.
   void add_host_copy(const Action& action) {
-    const StageInfo& info = lowering_.stage(action.stage);
     const bool away = action.kind == ActionKind::Offload;
     // Before the input gradient what F kept; after it what the weight gradient still reads.
     const bool waiting = lowering_.task_of(PassSlot::Gradient, action.stage, action.microbatch, action.split) >= 0;
-    const auto& memory = info.memory[lowering_.slice_of(action)];
-    const Bytes parked = waiting ? memory[index_of(ActionKind::W)].give : memory[index_of(ActionKind::F)].take;
+    const auto& passes = lowering_.stage(action.stage).passes[lowering_.slice_of(action)];
+    const Bytes parked = waiting ? passes[index_of(ActionKind::W)].memory.give : passes[index_of(ActionKind::F)].memory.take;
     const std::int32_t copy = host_.copy(action, away, parked, last_pass_, Lane::Copy);
     const PassSlot slot = waiting ? PassSlot::ReloadWaiting : PassSlot::Reload;
     if (!away) lowering_.task_of(slot, action.stage, action.microbatch, action.split) = copy;

@@ -263,7 +263,7 @@ void make_bucket_trains(Lowering& lowering) {
   const auto sizes_of = [&](const HeldParameters& held) {
     return std::array{gradient_size(lowering, held.others).base(), gradient_size(lowering, held.experts).base()};
   };
-  const std::size_t most = std::max<std::size_t>(1, kMostPoints / (lowering.stages.size() * lowering.stages[0].programs.size()));
+  const std::size_t most = std::max<std::size_t>(1, kMostPoints / (lowering.stages.size() * lowering.stages[0].passes.size()));
   for (std::size_t s = 0; s < lowering.stages.size(); ++s) {
     StageInfo& info = lowering.stages[s];
     const HeldParameters held = held_parameters(lowering, {static_cast<int>(s)});
