@@ -33,12 +33,16 @@ Recomputes recomputes(const PlanningProblem& problem, const StageChoice& stage) 
   bool able = false, some = false, all = true;
   for (std::size_t i = 0; i < stage.layers.size(); ++i) {
     const Choice& taken = choice_of(problem, stage, i);
-    const std::vector<Choice>& choices = choices_of(problem, stage, i);
     // Where recompute saves nothing it makes no difference which of the two is taken.
-    const bool matters = std::any_of(choices.begin(), choices.end(), [&](const Choice& c) {
-      return c.recompute != taken.recompute && (c.time != taken.time || c.in_flight != taken.in_flight);
-    });
-    if (!matters) continue;
+    bool differs = false, offers_none = false;
+    for (std::size_t way = 0; way < problem.degrees.size(); ++way) {
+      if (problem.degrees[way] != stage.tensor) continue;
+      for (const Choice& c : problem.layers[stage.layers[i]].choices[way]) {
+        differs |= c.recompute != taken.recompute && (c.time != taken.time || c.in_flight != taken.in_flight);
+        offers_none |= !c.recompute;
+      }
+    }
+    if (!differs && offers_none) continue;
     able = true;
     some |= taken.recompute;
     all &= taken.recompute;

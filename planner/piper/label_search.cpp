@@ -4,7 +4,6 @@
 #include <cmath>
 #include <exception>
 #include <limits>
-#include <system_error>
 #include <thread>
 
 #include "base/index.hpp"
@@ -130,8 +129,8 @@ void LabelSearch::for_each_suffix(const std::function<void(std::size_t outer, Co
   for (std::size_t worker = 1; worker < threads; ++worker) {
     try {
       helpers.emplace_back(work, worker);
-    } catch (const std::system_error&) {
-      barrier.arrive_and_drop();  // the machine has no more threads: fewer do it
+    } catch (...) {
+      barrier.arrive_and_drop();  // the machine has no more threads, or no room for one: fewer do it
     }
   }
   work(0);

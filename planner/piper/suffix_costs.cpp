@@ -156,8 +156,8 @@ double SuffixCosts::load(const Cut& cut, const StageBase& base, int data, int in
 // The exact choice is the same for every data degree unless the choices differ in what they transfer.
 double SuffixCosts::choice_time(const Cut& cut, int data, int in_flight) const {
   Tables& table = tables(cut.way, in_flight);
-  const std::size_t key =
-      (cut.outer * suffixes_->size() + cut.inner) * at(most_in_flight_ + 1) + at(ways_[cut.way].alike ? 0 : data);
+  const std::uint64_t key =
+      (std::uint64_t{cut.outer} * suffixes_->size() + cut.inner) * at(most_in_flight_ + 1) + at(ways_[cut.way].alike ? 0 : data);
   {
     const std::lock_guard<std::mutex> guard(table.lock);
     if (const auto known = table.chosen.find(key); known != table.chosen.end()) return known->second;

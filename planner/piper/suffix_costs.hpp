@@ -79,7 +79,7 @@ class SuffixCosts {
     std::vector<double> prices;
     PricedSums sums;
     std::mutex lock;
-    std::unordered_map<std::size_t, double> chosen;  // least times of cuts, and of data degrees unless the way is alike
+    std::unordered_map<std::uint64_t, double> chosen;  // least times of cuts, and of data degrees unless the way is alike
   };
 
   Tables& tables(std::size_t way, int in_flight) const;

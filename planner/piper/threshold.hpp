@@ -12,7 +12,7 @@ class Threshold final : public LabelSearch {
   std::optional<double> reach(double limit, const std::atomic<bool>* stop);
 
  private:
-  void extend(const Stage& stage, const Label& behind, std::size_t index, Labels& labels, Counts& counts) const;
+  inline void extend(const Stage& stage, const Label& behind, std::size_t index, Labels& labels, Counts& counts) const;
 };
 
 }  // namespace panpipe::planner::piper

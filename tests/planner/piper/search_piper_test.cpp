@@ -140,6 +140,45 @@ layers:
   EXPECT_NE(first.candidates[0].plan, nullptr);
 }
 
+// Both layers as they are take 12 GB, one of them recomputed 9 GB, both 6 GB. What engines run of it is the last.
+TEST(SearchPiper, APlanOfWholeStagesKeepsItsRecompute) {
+  const test::TemporaryFolder folder;
+  folder.write("layers.yaml", R"(panpipe: 1
+kind: layers
+layers:
+- name: a
+  output: 1 B
+  profiles:
+  - {name: plain, time: 1 ms, in_flight: 6 GB}
+  - {name: again, time: 2 ms, in_flight: 3 GB, recompute: true}
+- name: b
+  profiles:
+  - {name: plain, time: 1 ms, in_flight: 6 GB}
+  - {name: again, time: 2 ms, in_flight: 3 GB, recompute: true}
+)");
+  const Answer answer =
+      search(Experiment(parse_scenario("panpipe: 1\ncluster: {devices: 1, memory: 10 GB, usable: 100 %, link: {latency: 0 s, "
+                                       "bandwidth: unlimited}}\nworkload: {layers: layers.yaml}\nbatch: {micro: 1, microbatches: "
+                                       "1}\noptimizer: none\n",
+                                       "in.yaml", folder.path().string())),
+             with_piper());
+  ASSERT_EQ(answer.candidates.size(), 2U);
+  EXPECT_DOUBLE_EQ(metric(answer.candidates[0], "time_per_sample"), 3e-3);
+  EXPECT_EQ(answer.candidates[0].plan, nullptr);
+  ASSERT_NE(answer.candidates[1].plan, nullptr);
+  EXPECT_EQ(answer.candidates[1].plan->stages[0].recompute, Recompute::Full);
+  EXPECT_EQ(metric(answer.candidates[1], "fits"), 1);
+}
+
+TEST(SearchPiper, WhereRecomputeIsStatedPlansKeepIt) {
+  const Answer answer = search(gpt({"recompute=full"}), with_piper());
+  ASSERT_FALSE(answer.candidates.empty());
+  for (const Candidate& candidate : answer.candidates) {
+    if (!candidate.plan) continue;
+    for (const StagePlan& stage : candidate.plan->stages) EXPECT_EQ(stage.recompute, Recompute::Full) << candidate.summary;
+  }
+}
+
 TEST(SearchPiper, TooLittleMemoryIsAnAnswer) {
   const Answer answer = search(gpt({"cluster={file: clusters/dgx-a100-80g.yaml, device: {memory: 1 GiB}}"}), with_piper());
   EXPECT_TRUE(answer.candidates.empty());
