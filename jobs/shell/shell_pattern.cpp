@@ -12,9 +12,9 @@ namespace {
 // [:alpha:] and its like, of ASCII.
 bool is_of_class(unsigned char c, std::string_view name) {
   static constexpr std::pair<std::string_view, int (*)(int)> kClasses[] = {
-      {"alnum", std::isalnum}, {"alpha", std::isalpha}, {"blank", std::isblank},
-      {"digit", std::isdigit}, {"lower", std::islower}, {"punct", std::ispunct},
-      {"space", std::isspace}, {"upper", std::isupper}, {"xdigit", std::isxdigit}};
+      {"alnum", std::isalnum}, {"alpha", std::isalpha}, {"blank", std::isblank}, {"cntrl", std::iscntrl},
+      {"digit", std::isdigit}, {"graph", std::isgraph}, {"lower", std::islower}, {"print", std::isprint},
+      {"punct", std::ispunct}, {"space", std::isspace}, {"upper", std::isupper}, {"xdigit", std::isxdigit}};
   return c < 0x80 && std::any_of(std::begin(kClasses), std::end(kClasses),
                                  [&](const auto& one) { return one.first == name && one.second(c); });
 }
@@ -31,10 +31,12 @@ std::size_t matched_set(std::string_view pattern, std::size_t at, unsigned char 
   bool held = false;
   for (const std::size_t first = at; at < pattern.size();) {
     if (pattern[at] == ']' && at > first) return held != negated ? at + 1 : 0;
-    if (const std::size_t end = pattern.find(":]", at); pattern.substr(at, 2) == "[:" && end != std::string_view::npos) {
-      held |= is_of_class(c, pattern.substr(at + 2, end - at - 2));
-      at = end + 2;
-      continue;
+    if (pattern.substr(at, 2) == "[:") {
+      if (const std::size_t end = pattern.find(":]", at + 2); end != std::string_view::npos) {
+        held |= is_of_class(c, pattern.substr(at + 2, end - at - 2));
+        at = end + 2;
+        continue;
+      }
     }
     const unsigned char low = letter();
     const bool range = at + 1 < pattern.size() && pattern[at] == '-' && pattern[at + 1] != ']';

@@ -6,7 +6,7 @@
 namespace panpipe::jobs {
 
 // Whether all of `text` matches. Bytes are compared, whatever the locale: a script means the same on the command line, in Python
-// and on the page. In time of the product of the lengths at most.
+// and on the page. In time of the product of the lengths, where brackets are closed.
 bool matches_pattern(std::string_view text, std::string_view pattern);
 
 // True for ?(a|b) and its like, which matches_pattern does not know.

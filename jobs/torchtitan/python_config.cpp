@@ -162,6 +162,7 @@ class PythonConfig {
     for (const std::string& one : split_text(names, ',')) {
       const std::size_t as = one.find(" as ");
       const std::string name(trimmed(one.substr(0, as)));
+      if (name.empty()) continue;  // behind a last comma
       functions_[as == std::string::npos ? name : std::string(trimmed(one.substr(as + 4)))] = {family, name};
     }
   }
