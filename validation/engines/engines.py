@@ -18,6 +18,7 @@ sys.path.insert(0, os.path.join(ROOT, "validation"))
 from answers import Refused, answer, first_line, table  # noqa: E402
 
 CLUSTERS = os.path.join(ROOT, "scenarios", "clusters")
+os.environ.setdefault("PANPIPE_DATA", os.path.join(ROOT, "scenarios"))  # the program reads the clusters whose sizes are read here
 ROUNDING = 1e-9  # of the step: ends of flows are rounded to picoseconds, one after the other
 
 

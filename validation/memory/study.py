@@ -47,9 +47,9 @@ def runs():
 
 
 def measured(settings, rank, folder):
-    from . import measure
-
     try:
+        from . import measure
+
         return measure.measure(settings, rank, folder)
     except Exception:
         traceback.print_exc()
