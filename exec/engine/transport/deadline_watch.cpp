@@ -1,172 +1,22 @@
 #include "exec/engine/transport/deadline_watch.hpp"
 
 #include <fmt/format.h>
-#include <poll.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <condition_variable>
-#include <cstdio>
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
-#include <optional>
-#include <thread>
-#include <vector>
+#include <utility>
 
 #include "exec/engine/transport/json_line.hpp"
-#include "exec/engine/transport/own_report.hpp"
 #include "exec/engine/transport/rank_meeting.hpp"
-#include "exec/engine/transport/wait_limit.hpp"
+#include "exec/engine/transport/watch_thread.hpp"
 
 namespace panpipe::exec {
 namespace {
 
-using namespace std::chrono_literals;
 using nlohmann::json;
-using Steady = std::chrono::steady_clock;
-
-// A loss names who is lost; it comes a little before the waits of the others, who only know what they wait for, give up.
-constexpr double kLossShare = 0.85;
-
-// The reason of an end that a rank asked for; for wrong input it is the text for the user.
-std::string ended_by(int rank, const std::string& why, bool input) {
-  return input ? why : fmt::format("rank {} ended the run: {}", rank, why);
-}
-
-// The thread that reports its rank and hears the others.
-class WatchThread : public Watch {
- public:
-  explicit WatchThread(WatchOptions given)
-      : options_(std::move(given)), interval_(std::clamp<Steady::duration>(options_.deadline / 30, 20ms, 500ms)) {}
-
-  void set_action(const std::string& action) override { own_.note(action); }
-  void begin_wait(const std::string& what) override { own_.note(what, true); }
-  void end_wait() override { own_.note(std::nullopt, false); }
-  void progress() override { own_.note(std::nullopt); }
-  void device(const std::string& waits_for, std::vector<Standing> operations) override {
-    own_.device(waits_for, std::move(operations));
-  }
-
-  Steady::duration world_quiet() const override {
-    const std::lock_guard hold(lock_);
-    return std::min(own_.now().quiet, Steady::now() - world_progressed_);
-  }
-  std::string standstill(Steady::duration deadline) override {
-    if (world_quiet() <= deadline) return "";
-    const std::lock_guard hold(lock_);
-    return fmt::format("no rank made progress for {:.3g} s{}{}", in_seconds(deadline), table_.empty() ? "" : "; ", table_);
-  }
-
-  void abort(const std::string& reason) noexcept override { end(reason, false); }
-  void refuse(const std::string& text) noexcept override { end(text, true); }
-  void leave(std::function<void()> all_through) override {
-    {
-      const std::lock_guard hold(lock_);
-      all_through_ = std::move(all_through);
-    }
-    send_to_first({{"through", true}});
-  }
-
- protected:
-  void start() {
-    thread_ = std::thread([this] { loop(); });
-  }
-  // Before what the thread uses is gone.
-  void stop() {
-    leaving_ = true;
-    if (thread_.joinable()) thread_.join();
-    send_all({{"bye", true}});
-  }
-
-  virtual bool heard(int rank) const = 0;     // is its connection still of interest?
-  virtual void hear() = 0;                    // what has come
-  virtual void report() = 0;                  // at every interval
-  virtual void send_to_first(const json&) {}  // on any thread
-  virtual void spread(const json&) {}         // from rank 0 to the others
-
-  void send(int rank, const json& document) {
-    const std::lock_guard hold(sending_);
-    lines_.at(rank).send(document);
-  }
-  void send_all(const json& document) {
-    for (const auto& [rank, line] : lines_) send(rank, document);
-  }
-  Steady::duration loss_timeout() const { return std::chrono::duration_cast<Steady::duration>(options_.deadline * kLossShare); }
-
-  // The run is over. Told to everybody once.
-  void declare(const std::string& why, bool input = false) {
-    {
-      const std::lock_guard hold(lock_);
-      if (over_since_ || all_are_through_) return;
-      over_since_ = Steady::now();
-      reason_ = why;
-    }
-    spread({{"lost", why}, {"input", input}});
-    if (options_.lost) options_.lost(why, input);
-  }
-
-  const WatchOptions options_;
-  std::map<int, Line> lines_;  // rank 0: by rank; others: to rank 0
-  OwnReport own_;
-  mutable std::mutex lock_;  // of what follows
-  Steady::time_point world_progressed_ = Steady::now();
-  std::string table_;                             // what the others do, sent by rank 0 when it is quiet
-  std::optional<Steady::time_point> over_since_;  // with a loss
-  std::string reason_;                            // of it
-  std::function<void()> all_through_;             // this rank needs the others no more
-  bool all_are_through_ = false;
-
- private:
-  // On the thread of the caller that ends it.
-  void end(const std::string& why, bool input) noexcept {
-    try {
-      send_to_first({{"abort", why}, {"input", input}});
-      declare(ended_by(options_.rank, why, input), input);
-    } catch (...) {  // the others notice the closed connection
-    }
-  }
-
-  void end_stuck_process(const std::string& reason) const {
-    std::fputs(fmt::format("panpipe: rank {}: {}: {}\n", options_.rank, own_.at(), reason).c_str(), stderr);
-    std::fputs("panpipe-exec: this rank did not end by itself after the loss: ended by its watch\n", stderr);
-    _exit(1);
-  }
-
-  void loop() {
-    auto next = Steady::now();
-    std::string reported;  // what this rank did when it last looked
-    while (!leaving_) {
-      std::vector<pollfd> sockets;
-      for (auto& [rank, line] : lines_)
-        if (heard(rank)) sockets.push_back({line.socket(), POLLIN, 0});
-      const auto pause = std::clamp<std::int64_t>(in_milliseconds(next - Steady::now()), 1, 20);
-      poll(sockets.data(), sockets.size(), static_cast<int>(pause));
-      hear();
-      // A rank reports its action when it changes, so that the last report of one that dies is fresh.
-      const std::string at = own_.at();
-      const bool news = options_.rank != 0 && at != reported, due = Steady::now() >= next;
-      reported = at;
-      if (due) {
-        next = Steady::now() + interval_;
-        own_.sample();
-      }
-      std::unique_lock hold(lock_);
-      const auto since = over_since_;
-      const bool quiet = since || all_are_through_;
-      const std::string reason = reason_;
-      hold.unlock();
-      if (since && options_.kill_when_stuck && Steady::now() - *since > options_.deadline) end_stuck_process(reason);
-      if ((due || news) && !quiet) report();
-    }
-  }
-
-  const Steady::duration interval_;
-  std::mutex sending_;  // abort() speaks on the caller's thread
-  std::atomic<bool> leaving_{false};
-  std::thread thread_;
-};
 
 // Hears all others, and judges.
 class WatchOfFirstRank : public WatchThread {
