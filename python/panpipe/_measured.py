@@ -137,7 +137,7 @@ def fit(
         exist.
     Raises MachineError: This build has no Ceres.
     """
-    yaml, text, numbers, *figures = _core.fit(
+    yaml, text, numbers, errors, rows, tries, converged, left_out, left_out_text = _core.fit(
         _some_files("runs", runs),
         _texts("device", device),
         _path("start", start),
@@ -149,4 +149,5 @@ def fit(
         _number("robust_scale", robust_scale),
         _number("balance", balance),
     )
-    return Fit(yaml, text, {key: FittedNumber(*parts) for key, parts in numbers.items()}, *figures)
+    parameters = {key: FittedNumber(*parts) for key, parts in numbers.items()}
+    return Fit(yaml, text, parameters, errors, rows, tries, converged, left_out, left_out_text)
