@@ -105,63 +105,37 @@ TEST(SearchPiper, AnUnknownObjectiveIsRefused) {
             "--objective: error: there is no 'speed'; there are time_per_sample, step");
 }
 
+// Two layers on one card: 1 ms and 6 GB as they are, or 2 ms and 3 GB by a profile that `lean` describes.
+Answer two_layers(const std::string& lean, const std::string& memory) {
+  const test::TemporaryFolder folder;
+  const std::string profiles =
+      "  profiles:\n  - {name: fast, time: 1 ms, in_flight: 6 GB}\n  - {time: 2 ms, in_flight: 3 GB, " + lean + "}\n";
+  folder.write("layers.yaml",
+               "panpipe: 1\nkind: layers\nlayers:\n- name: a\n  output: 1 B\n" + profiles + "- name: b\n" + profiles);
+  return search(Experiment(parse_scenario("panpipe: 1\ncluster: {devices: 1, memory: " + memory +
+                                              ", usable: 100 %, link: {latency: 0 s, bandwidth: unlimited}}\n"
+                                              "workload: {layers: layers.yaml}\n"
+                                              "batch: {micro: 1, microbatches: 1}\noptimizer: none\n",
+                                          "in.yaml", folder.path().string())),
+                with_piper());
+}
+
 // Both layers by the fast profile need 12 GB. The best plan takes one of them by the lean one, 1 + 2 = 3 ms in 6 + 3 = 9 GB;
 // a plan file would have both run by the first.
 TEST(SearchPiper, AProfileThatNoPlanStatesIsNoPlanFile) {
-  const test::TemporaryFolder folder;
-  folder.write("layers.yaml", R"(panpipe: 1
-kind: layers
-layers:
-- name: a
-  output: 1 B
-  profiles:
-  - {name: fast, time: 1 ms, in_flight: 6 GB}
-  - {name: lean, time: 2 ms, in_flight: 3 GB}
-- name: b
-  profiles:
-  - {name: fast, time: 1 ms, in_flight: 6 GB}
-  - {name: lean, time: 2 ms, in_flight: 3 GB}
-)");
-  const auto with_memory = [&](const std::string& memory) {
-    return search(Experiment(parse_scenario(
-                      "panpipe: 1\ncluster: {devices: 1, memory: " + memory +
-                          ", usable: 100 %, link: {latency: 0 s, bandwidth: unlimited}}\nworkload: {layers: layers.yaml}\n"
-                          "batch: {micro: 1, microbatches: 1}\noptimizer: none\n",
-                      "in.yaml", folder.path().string())),
-                  with_piper());
-  };
-  const Answer mixed = with_memory("10 GB");
+  const Answer mixed = two_layers("name: lean", "10 GB");
   ASSERT_EQ(mixed.candidates.size(), 1U);  // none that engines run: by the first profiles the model does not fit
   EXPECT_DOUBLE_EQ(metric(mixed.candidates[0], "time_per_sample"), 3e-3);
   EXPECT_EQ(mixed.candidates[0].plan, nullptr);
   EXPECT_THAT(mixed.notes, testing::Contains(HasSubstr("takes its profile 'lean', and the engines run it by 'fast'")));
-  const Answer first = with_memory("12 GB");
+  const Answer first = two_layers("name: lean", "12 GB");
   EXPECT_DOUBLE_EQ(metric(first.candidates[0], "time_per_sample"), 2e-3);
   EXPECT_NE(first.candidates[0].plan, nullptr);
 }
 
 // Both layers as they are take 12 GB, one of them recomputed 9 GB, both 6 GB. What engines run of it is the last.
 TEST(SearchPiper, APlanOfWholeStagesKeepsItsRecompute) {
-  const test::TemporaryFolder folder;
-  folder.write("layers.yaml", R"(panpipe: 1
-kind: layers
-layers:
-- name: a
-  output: 1 B
-  profiles:
-  - {name: plain, time: 1 ms, in_flight: 6 GB}
-  - {name: again, time: 2 ms, in_flight: 3 GB, recompute: true}
-- name: b
-  profiles:
-  - {name: plain, time: 1 ms, in_flight: 6 GB}
-  - {name: again, time: 2 ms, in_flight: 3 GB, recompute: true}
-)");
-  const Answer answer =
-      search(Experiment(parse_scenario("panpipe: 1\ncluster: {devices: 1, memory: 10 GB, usable: 100 %, link: {latency: 0 s, "
-                                       "bandwidth: unlimited}}\nworkload: {layers: layers.yaml}\nbatch: {micro: 1, microbatches: "
-                                       "1}\noptimizer: none\n",
-                                       "in.yaml", folder.path().string())),
-             with_piper());
+  const Answer answer = two_layers("name: again, recompute: true", "10 GB");
   ASSERT_EQ(answer.candidates.size(), 2U);
   EXPECT_DOUBLE_EQ(metric(answer.candidates[0], "time_per_sample"), 3e-3);
   EXPECT_EQ(answer.candidates[0].plan, nullptr);
