@@ -89,11 +89,11 @@ class RowChecker {
   static bool is_on_microbatch(ActionKind kind) { return kind <= ActionKind::RecvB || is_copy(kind) || kind >= ActionKind::E; }
 
   // Cell of an action that stood earlier, -1 when there was none.
-  int cell_of(ActionKind kind, int stage, int microbatch, int split) const {
+  int cell_of(ActionKind kind, std::size_t place) const {
     const Table& table = cell_[at(kind)];
-    return table.empty() ? -1 : table[products_.place(stage, microbatch, split)];
+    return table.empty() ? -1 : table[place];
   }
-  int cell_of(ActionKind kind) const { return cell_of(kind, action_->stage, action_->microbatch, action_->split); }
+  int cell_of(ActionKind kind) const { return cell_of(kind, place_); }
   // Of the stage and microbatch of the checked action.
   std::string text_of(ActionKind kind, int split) const { return text_at(kind, action_->stage, action_->microbatch, split); }
   std::string text_of(ActionKind kind) const { return text_of(kind, action_->split); }
@@ -105,12 +105,12 @@ class RowChecker {
   // Of numbers out of range, or of an action that stood before.
   std::string place_fault() {
     const Action& a = *action_;
-    if (a.kind == ActionKind::Opt || a.kind == ActionKind::Sync) return "";
+    if (a.kind == ActionKind::Opt || a.kind == ActionKind::Sync) return {};
     if (a.stage < 0 || a.stage >= schedule_.stages)
       return fmt::format("stage {} does not exist: there are {}, numbered from 0", a.stage, schedule_.stages);
     if (const int home = schedule_.stage_to_rank[a.stage]; home != rank_)
       return fmt::format("stage {} lives on rank {}", a.stage, home);
-    if (!is_on_microbatch(a.kind)) return "";
+    if (!is_on_microbatch(a.kind)) return {};
     if (a.is_vocabulary() && a.stage != rank_)
       return fmt::format("is named after the first stage of its rank: {}", text_at(a.kind, rank_, a.microbatch, a.split));
     if (a.microbatch < 0 || a.microbatch >= products_.microbatches())
@@ -120,8 +120,10 @@ class RowChecker {
     if (schedule_.splits <= 1 && a.split >= 0) return "names a sequence split, but the schedule has none";
     Table& table = cell_[at(a.kind)];
     if (table.empty()) table.assign(products_.places(), -1);
-    const int cell = cell_of(a.kind);
-    return cell < 0 || parks_again(cell) ? "" : fmt::format("occurs twice; the first is in cell {}", cell);
+    place_ = products_.place(a.stage, a.microbatch, a.split);
+    const int cell = table[place_];
+    if (cell >= 0 && !parks_again(cell)) return fmt::format("occurs twice; the first is in cell {}", cell);
+    return {};
   }
 
   // Tensors that were parked before I may be parked again after it, until W.
@@ -132,7 +134,7 @@ class RowChecker {
 
   void note() {
     const Action& a = *action_;
-    if (is_on_microbatch(a.kind)) cell_[at(a.kind)][products_.place(a.stage, a.microbatch, a.split)] = position_;
+    if (is_on_microbatch(a.kind)) cell_[at(a.kind)][place_] = position_;
     if (a.kind == ActionKind::B || a.kind == ActionKind::W) {
       ++weights_done_[a.stage];
       ++weights_of_rank_[rank_];
@@ -198,7 +200,9 @@ class RowChecker {
   // Slices run forwards in their order, and backwards against it.
   void check_slices() {
     const Action& a = *action_;
-    const auto lacks = [&](ActionKind kind, int split) { return cell_of(kind, a.stage, a.microbatch, split) < 0; };
+    const auto lacks = [&](ActionKind kind, int split) {
+      return cell_of(kind, products_.place(a.stage, a.microbatch, split)) < 0;
+    };
     if (a.kind == ActionKind::F && a.split > 0 && lacks(ActionKind::F, a.split - 1))
       report(fmt::format("comes before {}, whose keys and values it attends to", text_of(ActionKind::F, a.split - 1)));
     if (starts_backward(a.kind) && a.split >= 0 && a.split + 1 < schedule_.splits && lacks(ActionKind::B, a.split + 1) &&
@@ -242,12 +246,13 @@ class RowChecker {
     for (int rank = 0; rank < schedule_.ranks && schedule_.vocabulary_barriers > 0; ++rank)
       for (int m = 0; m < products_.microbatches(); ++m)
         for (const ActionKind kind : {ActionKind::E, ActionKind::S, ActionKind::T, ActionKind::G})
-          if (cell_of(kind, rank, m, -1) < 0)
+          if (cell_of(kind, products_.place(rank, m, -1)) < 0)
             report(rank, -1, text_at(kind, rank, m, -1), "is missing: every rank runs E, S, T and G of a vocabulary that is cut");
   }
 
   void check_place(int stage, int m, int split) {
-    const auto has = [&](ActionKind kind) { return cell_of(kind, stage, m, split) >= 0; };
+    const std::size_t place = products_.place(stage, m, split);
+    const auto has = [&](ActionKind kind) { return cell_of(kind, place) >= 0; };
     const auto missing = [&](ActionKind kind, const char* what) {
       report(schedule_.stage_to_rank[stage], -1, text_at(kind, stage, m, split), what);
     };
@@ -260,7 +265,7 @@ class RowChecker {
     for (const auto& [send, receive] :
          {std::pair(ActionKind::SendF, ActionKind::RecvF), std::pair(ActionKind::SendB, ActionKind::RecvB)})
       if (const int peer = other_end(products_, {.kind = send, .stage = stage});
-          has(send) && peer >= 0 && cell_of(receive, peer, m, split) < 0)
+          has(send) && peer >= 0 && cell_of(receive, products_.place(peer, m, split)) < 0)
         missing(send, "is never received");
   }
 
@@ -269,6 +274,7 @@ class RowChecker {
   bool receives_;
   int rank_ = 0, position_ = -1;
   const Action* action_ = nullptr;
+  std::size_t place_ = 0;                 // of the action, if it is on a microbatch
   std::array<Table, kActionKinds> cell_;  // per kind: cell of each place, -1 = not yet; empty until the kind appears
   std::vector<int> weights_done_, weights_of_rank_, stages_of_rank_;
   std::vector<ScheduleProblem> problems_;

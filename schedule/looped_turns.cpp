@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "schedule/order_building.hpp"
 
 namespace panpipe {
 
@@ -29,16 +28,6 @@ std::string no_default_turn(std::string_view family, int ranks, int microbatches
       option.empty() ? std::string() : fmt::format(", or state the length of a turn (option {}={})", option, ranks);
   return fmt::format("{} cuts {} microbatches on {} ranks into {} turns, which leaves {} over; use {} or {} microbatches{}",
                      family, microbatches, ranks, rounds, over, microbatches - over, microbatches - over + rounds, state);
-}
-
-Action TurnsOfRank::F(int k) const {
-  const Turn& turn = forward[k];
-  return pass(ActionKind::F, turn.chunk * ranks + rank, turn.microbatch);
-}
-
-Action TurnsOfRank::backward(ActionKind kind, int k) const {
-  const Turn& turn = forward[k];
-  return pass(kind, (chunks - 1 - turn.chunk) * ranks + rank, turn.microbatch);
 }
 
 }  // namespace panpipe

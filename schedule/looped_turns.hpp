@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "schedule/schedule.hpp"
+#include "schedule/order_building.hpp"
 
 namespace panpipe {
 
@@ -31,8 +31,10 @@ std::vector<int> forwards_ahead(int ranks, const ScheduleOptions& options);
 struct TurnsOfRank {
   const std::vector<Turn>& forward;
   int ranks, chunks, rank;
-  Action F(int k) const;
-  Action backward(ActionKind kind, int k) const;
+  Action F(int k) const { return pass(ActionKind::F, forward[k].chunk * ranks + rank, forward[k].microbatch); }
+  Action backward(ActionKind kind, int k) const {
+    return pass(kind, (chunks - 1 - forward[k].chunk) * ranks + rank, forward[k].microbatch);
+  }
 };
 
 }  // namespace panpipe

@@ -51,9 +51,9 @@ inline Action pass(ActionKind kind, int stage, int microbatch, int split = -1) {
 void add_group(Row& row, GroupKind kind, std::initializer_list<Action> members);
 
 // Appends the pass of a stage for the microbatch with which it is called.
+template <ActionKind kind>
 struct AddsPass {
   Row& row;
-  ActionKind kind;
   int stage;
   void operator()(int microbatch) const { row.push_back(pass(kind, stage, microbatch)); }
 };
@@ -61,7 +61,7 @@ struct AddsPass {
 // The rule of 1F1B: some forwards ahead, then one forward and one backward in turn, then the backwards that are left. Calls
 // forward(k) and backward(k) for the k-th of `total`.
 template <class Forward, class Backward>
-void take_turns(int total, int ahead, Forward&& forward, Backward&& backward) {
+void take_turns(int total, int ahead, Forward forward, Backward backward) {
   const int first = std::min(ahead, total);
   for (int k = 0; k < first; ++k) forward(k);
   for (int k = 0; k < total; ++k) {
@@ -71,7 +71,7 @@ void take_turns(int total, int ahead, Forward&& forward, Backward&& backward) {
 }
 // The same with split backwards: weight(k) comes `behind` input gradients later.
 template <class Forward, class Input, class Weight>
-void take_split_turns(int total, int ahead, int behind, Forward&& forward, Input&& input, Weight&& weight) {
+void take_split_turns(int total, int ahead, int behind, Forward forward, Input input, Weight weight) {
   take_turns(total, ahead, forward, [&](int k) {
     input(k);
     if (k >= behind) weight(k - behind);

@@ -83,7 +83,7 @@ Row row_of_steps(const Schedule& schedule, int rank, int steps) {
         "leave the option offload out, or take more microbatches");
   const int all = schedule.microbatches * steps;
   Row row;
-  take_turns(all, schedule.ranks - 1 - rank, AddsPass{row, ActionKind::F, rank}, [&](int m) {
+  take_turns(all, schedule.ranks - 1 - rank, AddsPass<ActionKind::F>{row, rank}, [&](int m) {
     if (recomputes) row.push_back(pass(ActionKind::R, rank, m));
     row.push_back(pass(ActionKind::B, rank, m));
     if ((m + 1) % schedule.microbatches == 0) row.push_back(update());

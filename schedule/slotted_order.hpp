@@ -1,7 +1,6 @@
 // Orders on a time grid: every pass has a slot (a whole number), and a rank runs its passes in the order of their slots.
 #pragma once
 
-#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -16,22 +15,20 @@ struct WaveSlots {
   int chain_length, unit;
 
   int enters(int microbatch) const { return microbatch / unit * 2 * chain_length + microbatch % unit * 2; }
-  int forward(int position, int microbatch) const { return enters(microbatch) + position; }
-  int backward(int position, int microbatch) const { return enters(microbatch) + 2 * chain_length - 1 - position; }
 
-  // A rank's row: all passes of its stages, each with its position in the chain.
+  // A rank's row: all passes of its stages, each with its position in the chain. No two of them fall into one slot.
   Row row(const std::vector<std::pair<int, int>>& stages, int microbatches) const {
-    std::vector<std::pair<int, Action>> passes;
-    passes.reserve(2 * stages.size() * static_cast<std::size_t>(microbatches));
-    for (const auto& [stage, position] : stages)
-      for (int m = 0; m < microbatches; ++m) {
-        passes.emplace_back(forward(position, m), pass(ActionKind::F, stage, m));
-        passes.emplace_back(backward(position, m), pass(ActionKind::B, stage, m));
+    constexpr int kEmpty = -1;
+    Row slots(static_cast<std::size_t>(enters(microbatches - 1) + 2 * chain_length), pass(ActionKind::F, kEmpty, 0));
+    for (int m = 0; m < microbatches; ++m) {
+      Action* const begin = &slots[enters(m)];
+      for (const auto& [stage, position] : stages) {
+        begin[position] = pass(ActionKind::F, stage, m);
+        begin[2 * chain_length - 1 - position] = pass(ActionKind::B, stage, m);
       }
-    std::sort(passes.begin(), passes.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-    Row row;
-    for (const auto& slotted : passes) row.push_back(slotted.second);
-    return row;
+    }
+    std::erase_if(slots, [](const Action& action) { return action.stage == kEmpty; });
+    return slots;
   }
 };
 

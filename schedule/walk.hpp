@@ -243,17 +243,19 @@ class RowsRun {
 // Calls visit(rank, first, count) once per unit, never before the units it depends on. Events are numbers of products.
 template <class Visit>
 Reached walk(const Schedule& schedule, const Products& products, bool receives, bool split_groups, Visit&& visit) {
-  return RowsRun(schedule, products.count() + 1).run([&](std::int32_t rank, std::size_t at, RowsRun& run) {
-    const auto& row = schedule.order[rank];
+  const std::size_t none = products.count();
+  return RowsRun(schedule, none + 1).run([&](std::int32_t rank, std::size_t at, RowsRun& run) {
+    const Action* const row = schedule.order[rank].data();
     const std::size_t end = at + (split_groups ? 1 : row[at].cell_size());
-    std::size_t missing = products.count();
-    for (std::size_t i = at; i < end && missing == products.count(); ++i)
+    std::size_t missing = none;
+    for (std::size_t i = at; i < end && missing == none; ++i)
       products.for_inputs(row[i], receives, schedule.stage_to_rank, [&](const Products::Product& p) {
-        if (missing == products.count() && !run.is_made(products.number(p))) missing = products.number(p);
+        if (const std::size_t number = products.number(p); missing == none && !run.is_made(number)) missing = number;
       });
-    if (missing != products.count()) return run.wait(rank, at, at, missing);
+    if (missing != none) return run.wait(rank, at, at, missing);
     visit(rank, at, end - at);
-    for (std::size_t i = at; i < end; ++i) run.make(products.output(row[i]));
+    for (std::size_t i = at; i < end; ++i)
+      if (const std::size_t made = products.output(row[i]); made != none) run.make(made);
     return end;
   });
 }

@@ -9,7 +9,7 @@ Schedule make_gpipe(int ranks, int microbatches, const ScheduleOptions&) {
   Schedule schedule = linear_schedule("gpipe", ranks, microbatches);
   for (int rank = 0; rank < ranks; ++rank) {
     Row& row = schedule.order[rank];
-    take_turns(microbatches, microbatches, AddsPass{row, ActionKind::F, rank}, AddsPass{row, ActionKind::B, rank});
+    take_turns(microbatches, microbatches, AddsPass<ActionKind::F>{row, rank}, AddsPass<ActionKind::B>{row, rank});
   }
   return schedule;
 }

@@ -38,8 +38,8 @@ Schedule make_group_interleaved(int ranks, int microbatches, const ScheduleOptio
         static_cast<int>(places.size()), group * (chunks - 1) + ranks - 1 - rank,
         [&](int k) { add(ActionKind::F, places[k].chunk, places[k].microbatch); },
         [&](int k) {
-          for (const ActionKind kind : {ActionKind::I, ActionKind::W})
-            add(kind, chunks - 1 - places[k].chunk, places[k].microbatch);
+          add(ActionKind::I, chunks - 1 - places[k].chunk, places[k].microbatch);
+          add(ActionKind::W, chunks - 1 - places[k].chunk, places[k].microbatch);
         });
   }
   return schedule;

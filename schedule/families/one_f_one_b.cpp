@@ -9,7 +9,7 @@ Schedule make_1f1b(int ranks, int microbatches, const ScheduleOptions&) {
   Schedule schedule = linear_schedule("1f1b", ranks, microbatches);
   for (int rank = 0; rank < ranks; ++rank) {
     Row& row = schedule.order[rank];
-    take_turns(microbatches, ranks - 1 - rank, AddsPass{row, ActionKind::F, rank}, AddsPass{row, ActionKind::B, rank});
+    take_turns(microbatches, ranks - 1 - rank, AddsPass<ActionKind::F>{row, rank}, AddsPass<ActionKind::B>{row, rank});
   }
   return schedule;
 }

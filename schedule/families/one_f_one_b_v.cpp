@@ -60,8 +60,11 @@ Schedule make_1f1b_v(int ranks, int microbatches, const ScheduleOptions&) {
   const SlotBlock block = first_block(ranks);
   search::Grids grids(static_cast<std::size_t>(ranks));
   for (int rank = 0; rank < ranks; ++rank)
-    for (int line = F0; line < W; ++line)
-      for (int m = 0; m < microbatches; ++m) grids[rank].slots[line].push_back(block[line][rank] + kPeriod * m);
+    for (int line = F0; line < W; ++line) {
+      std::vector<int>& slots = grids[rank].slots[line];
+      slots.resize(static_cast<std::size_t>(microbatches));
+      for (int m = 0; m < microbatches; ++m) slots[m] = block[line][rank] + kPeriod * m;
+    }
   search::squeeze(grids, search::Backwards::Whole);
   for (int rank = 0; rank < ranks; ++rank) {
     RowBuilder row(schedule.order[rank], {rank, 2 * ranks - 1 - rank});

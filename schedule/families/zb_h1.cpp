@@ -13,8 +13,10 @@ Schedule make(std::string name, int ranks, int microbatches, int depth) {
   Schedule schedule = linear_schedule(std::move(name), ranks, microbatches);
   for (int rank = 0; rank < ranks; ++rank) {
     Row& row = schedule.order[rank];
-    take_split_turns(microbatches, depth * (ranks - 1 - rank), depth * rank, AddsPass{row, ActionKind::F, rank},
-                     AddsPass{row, ActionKind::I, rank}, AddsPass{row, ActionKind::W, rank});
+    const auto add = [&](ActionKind kind, int m) { row.push_back(pass(kind, rank, m)); };
+    take_split_turns(
+        microbatches, depth * (ranks - 1 - rank), depth * rank, [&](int m) { add(ActionKind::F, m); },
+        [&](int m) { add(ActionKind::I, m); }, [&](int m) { add(ActionKind::W, m); });
   }
   return schedule;
 }

@@ -57,11 +57,12 @@ std::vector<int> levels_of(const std::vector<std::int8_t>& cells, bool thought) 
 
 int peak_of(const std::vector<int>& levels) { return std::max(0, *std::max_element(levels.begin(), levels.end())); }
 
+template <Backwards backwards>
 class Squeeze {
  public:
-  Squeeze(Grids& grids, Backwards backwards) : grids_(grids), backwards_(backwards) {
+  explicit Squeeze(Grids& grids) : grids_(grids) {
     for (const Grid& grid : grids) {
-      cells_.push_back(laid_out(grid, whole()));
+      cells_.push_back(laid_out(grid, kWhole));
       levels_.push_back(levels_of(cells_.back(), backwards == Backwards::Split));
       limit_ = std::max(limit_, peak_of(levels_.back()));
     }
@@ -80,35 +81,40 @@ class Squeeze {
         if (line < 0 || line == kTail) continue;
         const int k = passed[r][size(line)]++;
         if (phase == Filling && r == 0 && line == I0) phase = Steady;
-        if (whole() || phase == Draining || (phase == Filling && backwards_ == Backwards::SplitAndPlaced))
+        if (kWhole || phase == Draining || (phase == Filling && backwards == Backwards::SplitAndPlaced))
           pull(static_cast<int>(slot), static_cast<int>(r), line, k);
         if (phase == Steady && line == F0 && k == last_microbatch) phase = Draining;
       }
   }
 
  private:
-  bool whole() const { return backwards_ == Backwards::Whole; }
-  int length(int line) const { return whole() && line >= I1 ? 2 : 1; }
+  static constexpr bool kWhole = backwards == Backwards::Whole;
+  static int length(int line) { return kWhole && line >= I1 ? 2 : 1; }
 
   // Moves a pass to the first free slots behind its inputs that keep the memory.
   void pull(int slot, int r, int line, int k) {
-    int& at = grids_[size(r)].slots[line][size(k)];
+    int& at = grids_[size(r)].slots[line][size(k)];  // = slot
     std::vector<int>& levels = levels_[size(r)];
+    const std::vector<std::int8_t>& cells = cells_[size(r)];
+    const bool one = length(line) == 1;
     int earlier = earliest(r, line, k);
-    const bool thought = backwards_ == Backwards::Split, forward = line == F0 || line == F1;
+    constexpr bool thought = backwards == Backwards::Split;
+    const bool forward = line == F0 || line == F1;
     if (!thought && forward) {
       const int behind_inputs = earlier;
       for (earlier = slot; earlier > behind_inputs && levels[size(earlier - 1)] < limit_;) --earlier;
     }
     for (; earlier < slot; ++earlier) {
-      if (!is_free(r, earlier, length(line))) continue;
+      if (cells[size(earlier)] >= 0 || !(one || cells[size(earlier + 1)] < 0)) continue;
+      if (!thought) break;
       at = earlier;
-      if (!thought || peak_of(levels_of(laid_out(grids_[size(r)], false), true)) <= limit_) break;
+      if (peak_of(levels_of(laid_out(grids_[size(r)], false), true)) <= limit_) break;
       at = slot;
     }
-    if (at == slot) return;
+    if (earlier >= slot) return;
+    at = earlier;
     const int freed = length(line) - 1;  // in its last slot
-    if (forward || line == W || whole())
+    if (forward || line == W || kWhole)
       for (int s = at + freed; s < slot + freed; ++s) levels[size(s)] += forward ? 1 : -1;
     fill(r, slot, length(line), -1);
     fill(r, at, length(line), line);
@@ -120,8 +126,10 @@ class Squeeze {
       after = std::max(after, grids_[size(rank)].slots[of][size(number)] + length(of));
     };
     const int neighbour = line == F0 || line == I1 ? r - 1 : r + 1;
-    if (line != W && neighbour >= 0 && neighbour < static_cast<int>(grids_.size())) behind(neighbour, line, k);
-    if (line == F1 || line == I1 || line == I0) behind(r, line - 1, k);
+    if (line != W && neighbour >= 0 && neighbour < static_cast<int>(grids_.size()))
+      behind(neighbour, line, k);
+    else if (line == F1 || line == I1 || line == I0)  // where the way turns
+      behind(r, line - 1, k);
     if (line == W) after = std::max(after, gradient(r, k) + 1);
     if (k > 0) behind(r, line, k - 1);
     return after;
@@ -135,16 +143,11 @@ class Squeeze {
     return all[size(k)];
   }
 
-  bool is_free(int r, int slot, int length) const {
-    const auto first = cells_[size(r)].begin() + slot;
-    return std::all_of(first, first + length, [](int line) { return line < 0; });
-  }
   void fill(int r, int slot, int length, int line) {
     std::fill_n(cells_[size(r)].begin() + slot, length, static_cast<std::int8_t>(line));
   }
 
   Grids& grids_;
-  Backwards backwards_;
   int limit_ = 0;
   std::vector<std::vector<int>> levels_;         // per rank and slot; not kept where weight gradients are thought of
   std::vector<std::vector<std::int8_t>> cells_;  // per rank: what is in each slot
@@ -191,7 +194,11 @@ Grids run_once(const OrderProblem& unit, const Grids& grids) {
 
 }  // namespace
 
-void squeeze(Grids& grids, Backwards backwards) { Squeeze(grids, backwards).run(); }
+void squeeze(Grids& grids, Backwards backwards) {
+  if (backwards == Backwards::Whole) return Squeeze<Backwards::Whole>(grids).run();
+  if (backwards == Backwards::Split) return Squeeze<Backwards::Split>(grids).run();
+  Squeeze<Backwards::SplitAndPlaced>(grids).run();
+}
 
 Rows squeezed_building_block(const OrderProblem& problem, Pattern pattern) {
   OrderProblem unit = problem;
