@@ -27,11 +27,16 @@ std::vector<int> sites_of(const Scenario& scenario, const Plan& plan, const Lowe
   return sites;
 }
 
+}  // namespace
+
 // The model's costs with other edges, so that the caller chooses which stages communicate.
 class EdgeCosts final : public ModelCosts {
  public:
-  EdgeCosts(const CostModel& model, const Plan& plan, std::vector<UnitEdge> edges)
-      : ModelCosts(model, plan), model_(model), edges_(std::move(edges)) {}
+  EdgeCosts(const CostModel& model, const Plan& plan) : ModelCosts(model, plan), model_(model) {}
+  void set_edges(std::vector<UnitEdge> edges) {
+    edges_ = std::move(edges);
+    for (auto& [site, workload] : workloads_) workload.edges = edges_;
+  }
   const WorkloadCost& workload(int site) const override {
     const auto [known, is_new] = workloads_.try_emplace(site);
     if (is_new) (known->second = model_.workload(site)).edges = edges_;
@@ -41,11 +46,9 @@ class EdgeCosts final : public ModelCosts {
 
  private:
   const CostModel& model_;
-  const std::vector<UnitEdge> edges_;
+  std::vector<UnitEdge> edges_;
   mutable std::map<int, WorkloadCost> workloads_;  // by site
 };
-
-}  // namespace
 
 std::vector<StageLink> united(std::vector<StageLink> a, const std::vector<StageLink>& b) {
   a.insert(a.end(), b.begin(), b.end());
@@ -89,9 +92,22 @@ TaskGraph SearchSpace::lowered_with(const Plan& plan, const std::vector<StageLin
   std::vector<UnitEdge> edges;
   for (std::size_t i = 0; i < links.size(); ++i)
     edges.push_back({first(links[i].from), first(links[i].to), static_cast<int>(i), Bytes(1), links[i].gradient});
+  std::shared_ptr<EdgeCosts> costs;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!idle_.empty()) {
+      costs = std::move(idle_.back());
+      idle_.pop_back();
+    }
+  }
+  if (!costs) costs = std::make_shared<EdgeCosts>(model_, base_);
+  costs->set_edges(std::move(edges));
   // Where buckets of gradients begin and end depends on the cut: while cuts are compared a stage's are one bucket, which is never
   // faster. The estimate of the found plan uses its real buckets.
-  return lower_replica(scenario_, plan, EdgeCosts(model_, base_, std::move(edges)), 0, true);
+  TaskGraph graph = lower_replica(scenario_, plan, *costs, 0, true);
+  const std::lock_guard lock(mutex_);
+  idle_.push_back(std::move(costs));
+  return graph;
 }
 
 void SearchSpace::set_cuts(Plan& plan, const Cuts& cuts, const Modes& modes) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <mutex>
 #include <tuple>
 #include <vector>
@@ -62,7 +63,8 @@ class SearchSpace {
   bool has_optimizer_ = false;
   const CostModel& model_;
   std::map<int, std::vector<StageLink>> known_links_;
-  mutable std::mutex mutex_;  // guards hops_
+  mutable std::mutex mutex_;                                    // guards the members below
+  mutable std::vector<std::shared_ptr<class EdgeCosts>> idle_;  // its copies of all units take longer than a lowering
   mutable std::map<std::tuple<int, int, bool>, Sums> hops_;
 };
 
