@@ -17,16 +17,10 @@ Degrees on_one_rank(const WorkloadShape& shape) {
 
 }  // namespace
 
-// Models whose blocks are alike then have the same cuts for any time of a block.
-const std::vector<int>& BalancedCuts::of(std::vector<PartitionUnit> units, double parts, int stages) {
-  double sum = 0;
-  for (const PartitionUnit& unit : units) sum += unit.weight.base();
-  const double part = sum / static_cast<double>(units.size()) / parts;
-  std::pair<std::vector<std::int64_t>, int> key({}, stages);
-  for (PartitionUnit& unit : units) {
-    key.first.push_back(part > 0 ? std::llround(unit.weight.base() / part) : 0);
-    unit.weight = Duration(1e-6 * static_cast<double>(key.first.back()));
-  }
+const std::vector<int>& BalancedCuts::of(const std::vector<PartitionUnit>& units, int stages) {
+  std::pair<int, std::vector<double>> key(stages, {});
+  key.second.reserve(units.size());
+  for (const PartitionUnit& unit : units) key.second.push_back(unit.weight.base());
   {
     const std::lock_guard guard(lock_);
     if (const auto known = known_.find(key); known != known_.end()) return known->second;
@@ -112,17 +106,28 @@ void UnitSums::add_boundaries(Stages& table) const {
   }
 }
 
-// The scenario's cuts, else those that balance forward and backward.
-std::vector<int> UnitSums::cuts(Recompute mode, int stages) {
-  std::vector<PartitionUnit>& units = weights_[at(mode)];
-  for (int u = static_cast<int>(units.size()); u < count_; ++u) {
+// In parts of their mean, rounded: models whose blocks are alike then have the same cuts for any time of a block.
+std::vector<PartitionUnit> UnitSums::weighed(Recompute mode) const {
+  std::vector<PartitionUnit> units;
+  double sum = 0;
+  for (int u = 0; u < count_; ++u) {
     const UnitCost& unit = workload_.units[u];
     const StageCost cost = stage(mode, u, u + 1);
     units.push_back({unit.name, unit.block, Duration(cost.forward + cost.backward)});
+    sum += units.back().weight.base();
   }
+  const double part = sum / static_cast<double>(units.size()) / parts_;
+  for (PartitionUnit& unit : units)
+    unit.weight = Duration(part > 0 ? 1e-6 * static_cast<double>(std::llround(unit.weight.base() / part)) : 0);
+  return units;
+}
+
+// The scenario's cuts, else those that balance forward and backward.
+std::vector<int> UnitSums::cuts(Recompute mode, int stages) {
+  std::vector<PartitionUnit>& units = units_[at(mode)];
+  if (units.empty()) units = weighed(mode);
   const auto& stated = scenario_.partition;
-  if (!stated.empty()) return stated_cuts(units, stated, stages);
-  return balanced_.of(units, parts_, stages);
+  return stated.empty() ? balanced_.of(units, stages) : stated_cuts(units, stated, stages);
 }
 
 bool UnitSums::stages_alike(int first, int other, int units) const {

@@ -42,12 +42,11 @@ struct Stages {
 // Balanced cuts, computed once for all workloads with equal weights of blocks. Thread-safe.
 class BalancedCuts {
  public:
-  // Rounds weights to 1 / `parts` of a unit's mean.
-  const std::vector<int>& of(std::vector<PartitionUnit> units, double parts, int stages);
+  const std::vector<int>& of(const std::vector<PartitionUnit>& units, int stages);
 
  private:
   std::mutex lock_;
-  std::map<std::pair<std::vector<std::int64_t>, int>, std::vector<int>> known_;  // by weights and stages
+  std::map<std::pair<int, std::vector<double>>, std::vector<int>> known_;  // by stages and weights
 };
 
 // The most stages into which a workload is cut: one per block if it has blocks.
@@ -82,6 +81,7 @@ class UnitSums {
   StageCost stage(Recompute mode, int first, int end) const;
   bool stages_alike(int first, int other, int units) const;
   void add_boundaries(Stages& table) const;
+  std::vector<PartitionUnit> weighed(Recompute mode) const;
   std::vector<int> cuts(Recompute mode, int stages);
 
   const Scenario& scenario_;
@@ -93,7 +93,7 @@ class UnitSums {
   const int count_, most_stages_;
   const StageTable table_;
   double parts_ = 1;  // resolution of unit weights when the model is cut
-  std::array<std::vector<PartitionUnit>, kModes> weights_;
+  std::array<std::vector<PartitionUnit>, kModes> units_;
   std::array<std::map<int, std::unique_ptr<Stages>>, kModes> tables_;
 };
 
