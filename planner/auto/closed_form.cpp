@@ -145,49 +145,58 @@ void StageTraffic::add_chain(const std::vector<RouteClasses::Hop>& hops, HandOve
   fill_backward_ = tail[0] + table[p - 1].backward * jitter_;
 }
 
+namespace {
+
+// What replicas exchange of a stage: gradients and weights of parameters that all of them hold, and of experts.
+struct SentBytes {
+  Bytes others{0}, experts{0}, weights{0}, expert_weights{0};
+  bool operator==(const SentBytes&) const = default;
+};
+SentBytes sent_by(const StageCost& stage, const PerParameter& per) {
+  SentBytes sent{gradient_bytes(stage.held.others, per.reduced), gradient_bytes(stage.held.experts, per.reduced)};
+  if (per.zero == 0) return sent;
+  const HeldParameters held = per.zero >= 3 ? stage.held : stage.held.trained();
+  sent.weights = weight_bytes(held.others, per.precision);
+  sent.expert_weights = weight_bytes(held.experts, per.precision);
+  return sent;
+}
+
+// On the data lane, seconds; of the gradients also what is surely behind the backward.
+struct Exchanges {
+  double reduce = 0, last = 0, gather = 0;
+};
+Exchanges exchanges_of(const SentBytes& sent, const Reductions& reductions, const PerParameter& per) {
+  Exchanges all;
+  if (per.zero >= 1) all.gather = reductions.time(per.traffic.gather(sent.weights, sent.expert_weights));
+  all.reduce = all.last = reductions.time(per.traffic.reduction({0, sent.others}, {0, sent.experts}, Bytes(0)));
+  if (const Bytes size = per.bucket;
+      size > Bytes(0) && sent.others + sent.experts > size) {  // a pass of a group is followed by the whole
+    const Pieces most = cut(sent.others, size), more = cut(sent.experts, size);
+    Pieces last{0, most.rest};
+    if (last.empty() && sent.experts == Bytes(0)) last.whole = 1;
+    all.reduce = std::min(all.reduce, reductions.time(per.traffic.reduction(most, more, size)));
+    all.last = std::min(all.last, reductions.time(per.traffic.reduction(last, {0, more.rest}, size)));
+  }
+  if (per.zero >= 3) all.last = 0;  // of a block, whose size is not known here
+  return all;
+}
+
+}  // namespace
+
 // After a rank's last pass: gradients of its stages, those that it shares with another rank, the optimizer, new weights.
 void StageTraffic::add_closing(const Reductions& reductions, const PerParameter& per, double tied_time_per_byte) {
   const auto zero = at(per.zero);
-  const auto& stages = placed_->table.stages;
-  // On the data lane, and of it what is surely behind the backward.
-  struct Reduction {
-    double all = 0, last = 0;
-  } known_reduce;
-  double known_gather = 0;
-  std::pair known_gradients(Bytes(-1), Bytes(-1)), known_weights = known_gradients;
-  const auto reduce = [&](const StageCost& stage) {
-    const Bytes others = gradient_bytes(stage.held.others, per.reduced),
-                experts = gradient_bytes(stage.held.experts, per.reduced);
-    if (std::pair(others, experts) == known_gradients) return known_reduce;
-    known_gradients = {others, experts};
-    known_reduce.all = known_reduce.last = reductions.time(per.traffic.reduction({0, others}, {0, experts}, Bytes(0)));
-    if (const Bytes size = per.bucket;
-        size > Bytes(0) && others + experts > size) {  // a pass of a group is followed by the whole
-      const Pieces most = cut(others, size), more = cut(experts, size);
-      Pieces last{0, most.rest};
-      if (last.empty() && experts == Bytes(0)) last.whole = 1;
-      known_reduce.all = std::min(known_reduce.all, reductions.time(per.traffic.reduction(most, more, size)));
-      known_reduce.last = std::min(known_reduce.last, reductions.time(per.traffic.reduction(last, {0, more.rest}, size)));
-    }
-    if (per.zero >= 3) known_reduce.last = 0;  // of a block, whose size is not known here
-    return known_reduce;
-  };
-  const auto gather = [&](const StageCost& stage) {
-    const HeldParameters held = per.zero >= 3 ? stage.held : stage.held.trained();
-    const std::pair bytes(weight_bytes(held.others, per.precision), weight_bytes(held.experts, per.precision));
-    if (bytes != known_weights)
-      known_weights = bytes, known_gather = reductions.time(per.traffic.gather(bytes.first, bytes.second));
-    return known_gather;
-  };
+  SentBytes sent{Bytes(-1)};  // of the stage before, which most are like
+  Exchanges of_stage;
   for (int r = 0; r < placed_->ranks; ++r) {
     Rank& rank = rank_[r];
     double all = 0, least = 0, gathers = 0;
     for (int c = 0; c < placed_->chunks && per.data > 1; ++c) {
-      const StageCost& stage = stages[placed_->stage_of(r, c)];
-      const Reduction time = reduce(stage);
-      least = c == 0 ? time.last : std::min(least, time.last);
-      all += time.all;
-      if (per.zero >= 1) gathers += gather(stage);
+      if (const SentBytes own = sent_by(placed_->stage(r, c), per); own != sent)
+        sent = own, of_stage = exchanges_of(own, reductions, per);
+      least = c == 0 ? of_stage.last : std::min(least, of_stage.last);
+      all += of_stage.reduce;
+      gathers += of_stage.gather;
     }
     const PlacedStages::Rank& sums = placed_->rank[r];
     const auto elements = static_cast<double>(sums.held.elements()),
