@@ -44,7 +44,7 @@ struct TwoRanks {
     WatchOptions options{0, 2, 20s, false, [this](const std::string& reason, bool) { lost.set_value(reason); }};
     watch = watch_as_first_rank(options, listener, "t");
     other.join();
-    watch->begin_wait("the end");
+    watch->begin_wait("the end", true);
   }
   void leave() {
     watch->leave([this] { through.set_value(); });
@@ -234,7 +234,7 @@ TEST(Watch, ProcessorTimeIsNoProgressWhileTheDeviceWaits) {
   for (const bool device_waits : {false, true}) {
     SCOPED_TRACE(device_waits);
     TwoRanks ranks;
-    ranks.watch->end_wait();
+    ranks.watch->end_wait(true);
     ranks.watch->device(device_waits ? "a message from rank 1" : "", {});
     // Until some is counted, or two seconds without.
     const auto begin = std::chrono::steady_clock::now();

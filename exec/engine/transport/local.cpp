@@ -2,7 +2,6 @@
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 
-#include <exception>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -56,14 +55,13 @@ class WatchOfThreads : public FailureDetector {
     const std::lock_guard hold(hub_.watching);
     hub_.ranks[rank_].at = action;
   }
-  void begin_wait(const std::string& what) override {
+  void begin_wait(const std::string& what, bool for_another) override {
     quiet_.reset();
-    failures_ = std::uncaught_exceptions();
     const std::lock_guard hold(hub_.watching);
-    before_ = std::exchange(hub_.ranks[rank_], {what, true});
+    before_ = std::exchange(hub_.ranks[rank_], {what, for_another});
   }
-  void end_wait() override {
-    if (std::uncaught_exceptions() > failures_) return;  // gave up: the others shall read for what it waited
+  void end_wait(bool came) override {
+    if (!came) return;
     const std::lock_guard hold(hub_.watching);
     hub_.ranks[rank_] = std::move(before_);
   }
@@ -83,7 +81,6 @@ class WatchOfThreads : public FailureDetector {
   Hub& hub_;
   std::size_t rank_;
   Hub::Rank before_;
-  int failures_ = 0;  // in flight when the wait began
   std::optional<Quiet> quiet_;
 };
 

@@ -13,8 +13,11 @@ constexpr Clock::duration kWatchFirst = 1s;
 
 struct Waiting {
   FailureDetector& detector;
-  Waiting(FailureDetector& of_rank, const std::string& what) : detector(of_rank) { detector.begin_wait(what); }
-  ~Waiting() { detector.end_wait(); }
+  bool came = false;
+  Waiting(FailureDetector& of_rank, const std::string& what, bool for_another) : detector(of_rank) {
+    detector.begin_wait(what, for_another);
+  }
+  ~Waiting() { detector.end_wait(came); }
 };
 
 }  // namespace
@@ -102,21 +105,23 @@ void Mailbox::throw_end(int from, Clock::duration deadline, const std::string& w
 void Mailbox::wait_for(std::unique_lock<std::mutex>& hold, const std::function<bool()>& ready, int from, Clock::duration deadline,
                        const std::string& what) {
   if (ready()) return;
-  const Waiting waiting(*detector_, what);
+  Waiting waiting(*detector_, what, true);
   const auto slice = std::clamp<Clock::duration>(deadline / 10, 1ms, 100ms);
   while (!ready()) {
     throw_end(from, deadline, what);
     changed_.wait_for(hold, slice);
   }
+  waiting.came = true;
 }
 
 void Mailbox::poll(const std::function<bool()>& ready, Clock::duration deadline, const std::string& what) {
   if (ready()) return;
-  const Waiting waiting(*detector_, what);
+  Waiting waiting(*detector_, what, false);
   for (Pauses pauses; !ready(); pauses.next()) {
     const std::lock_guard hold(lock_);
     throw_end(-1, deadline, what);
   }
+  waiting.came = true;
 }
 
 }  // namespace panpipe::exec

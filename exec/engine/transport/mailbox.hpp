@@ -53,7 +53,7 @@ class Mailbox {
   // `peer`: the rank whose connection it needs; -1 = none in particular.
   Clock::time_point wait(const Flag& flag, Clock::duration deadline, const std::string& what, int peer = -1);
 
-  // Polls until `ready` returns true; for events without notification. Throws PeerLost as above.
+  // Polls until `ready` returns true; for events of this rank's device. Throws PeerLost as above.
   void poll(const std::function<bool()>& ready, Clock::duration deadline, const std::string& what);
 
   // Ends the run: every wait fails with this reason, or throws this refusal. The first stays.

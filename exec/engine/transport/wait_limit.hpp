@@ -21,9 +21,10 @@ class FailureDetector {
  public:
   virtual ~FailureDetector() = default;
   virtual void set_action(const std::string& action) = 0;
-  // Marks the time in which the rank waits for another, with the awaited event.
-  virtual void begin_wait(const std::string& what) = 0;
-  virtual void end_wait() = 0;
+  // Marks the time in which the rank waits, with the awaited event: another rank's, or of its own device.
+  virtual void begin_wait(const std::string& what, bool for_another) = 0;
+  // `came`: the event; else the rank gave up, and the others shall read for what it waited.
+  virtual void end_wait(bool came) = 0;
   virtual void progress() = 0;  // a message arrived, or the device is computing
   // That no rank has made progress for the deadline, for the message of a wait that ends by it, with what the others do; else
   // empty.

@@ -31,8 +31,8 @@ class WatchThread : public Watch {
   explicit WatchThread(WatchOptions given);
 
   void set_action(const std::string& action) override { own_.note(action); }
-  void begin_wait(const std::string& what) override { own_.note(what, true); }
-  void end_wait() override { own_.note(std::nullopt, false); }
+  void begin_wait(const std::string& what, bool for_another) override { own_.note(what, for_another); }
+  void end_wait(bool) override { own_.note(std::nullopt, false); }
   void progress() override { own_.note(std::nullopt); }
   void device(const std::string& waits_for, std::vector<Standing> operations) override {
     own_.device(waits_for, std::move(operations));
