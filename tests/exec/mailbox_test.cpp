@@ -1,7 +1,9 @@
-// What a mailbox reports of its waits to the failure detector.
+// What a mailbox reports of its waits to the failure detector, and what becomes of messages that nobody takes.
+#include <ATen/ops/zeros.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -41,6 +43,26 @@ TEST(Mailbox, ReportsForWhatItWaitsAndWhetherThatCame) {
   EXPECT_NE(test::fault_of<PeerLost>([&] { mailbox.poll([] { return false; }, 20s, "the end of the step"); }), "");
   EXPECT_THAT(detector.heard, testing::ElementsAre("the end of the step of the device", "came", "1F2 of another rank", "given up",
                                                    "the end of the step of the device", "given up"));
+}
+
+struct Filling : Pending {
+  bool& ended;
+  explicit Filling(bool& end) : ended(end) {}
+  ~Filling() override { ended = true; }
+  bool done() override { return false; }
+  void wait(Clock::duration, const std::string&) override {}
+};
+
+// Whoever else keeps the mailbox, as operations do that were not awaited.
+TEST(Mailbox, LetsGoOfWhatNobodyTook) {
+  Mailbox mailbox;
+  bool ended = false;
+  const Mailbox::Key key{1, Channel::Device, 5};
+  mailbox.put(key, {at::zeros({1}), {}, std::make_shared<Filling>(ended)});
+  EXPECT_FALSE(ended);
+  mailbox.clear();
+  EXPECT_TRUE(ended);
+  EXPECT_FALSE(mailbox.has(key));
 }
 
 }  // namespace

@@ -38,6 +38,12 @@ Mailbox::Message Mailbox::take(const Key& key, Clock::duration deadline, const s
   return pop(key);
 }
 
+void Mailbox::clear() {
+  std::map<Key, std::deque<Message>> untaken;  // they end outside the lock
+  const std::lock_guard hold(lock_);
+  untaken.swap(messages_);
+}
+
 std::optional<at::Tensor> Mailbox::take_unless(const Key& key, const std::atomic<bool>& closing) {
   std::unique_lock hold(lock_);
   while (messages_.count(key) == 0) {

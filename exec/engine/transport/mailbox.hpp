@@ -38,6 +38,8 @@ class Mailbox {
   void put(const Key& key, Message message);
   bool has(const Key& key);
   Message take(const Key& key, Clock::duration deadline, const std::string& what);
+  // Messages that nobody took go, and the operations that fill them.
+  void clear();
   // For background threads, which the detector does not count as waiting. Returns nullopt once `closing` is set or the run is
   // over.
   std::optional<at::Tensor> take_unless(const Key& key, const std::atomic<bool>& closing);

@@ -89,6 +89,7 @@ class NcclTransport : public GlooTransport {
   ~NcclTransport() override {
     closing_ = true;
     for (std::thread& taker : takers_) taker.join();
+    mailbox_->clear();  // of a run that failed: operations of the communicators, which go with this class
     ledger_.reset();
   }
   const char* name() const override { return "nccl"; }
