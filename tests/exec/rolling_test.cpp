@@ -10,8 +10,10 @@
 
 #include "exec/engine/parameters.hpp"
 #include "exec/engine/stage/operator_program.hpp"
+#include "exec/engine/training/lagging_reports.hpp"
 #include "exec/engine/training/training_data.hpp"
 #include "tests/exec/training_fixture.hpp"
+#include "tests/fault.hpp"
 
 namespace panpipe::exec {
 namespace {
@@ -171,6 +173,15 @@ TEST(TwoVersions, RefusesFewerMicrobatchesThanRanks) {
   EXPECT_NE(
       run_threads(file, quiet(file, 1)).error().find("pipedream-2bw with as many microbatches in a step as ranks: 3, not 2"),
       std::string::npos);
+}
+
+TEST(StepReport, RefusesARankThatReportsOtherNumbers) {
+  const StepReport mine{.loss_sum = 2, .seconds = 3};
+  EXPECT_EQ(mine.of_all({mine.numbers(), {1, 5, 0, 1}}).loss_sum, 7);
+  EXPECT_NE(test::fault_of<InternalError>([&] {
+              mine.of_all({mine.numbers(), {0, 5, 0}});
+            }).find("rank 1 reports 3 numbers of a step, not 4"),
+            std::string::npos);
 }
 
 // --- updates that are checked later ---

@@ -1,12 +1,19 @@
 #include "exec/engine/training/lagging_reports.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+
+#include "base/error.hpp"
 
 namespace panpipe::exec {
 
 StepReport StepReport::of_all(const std::vector<std::vector<double>>& ranks) const {
   StepReport all{.step = step, .notes = notes, .epoch = epoch};
-  for (const std::vector<double>& row : ranks) {
+  const std::size_t count = numbers().size();
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    const std::vector<double>& row = ranks[rank];
+    PANPIPE_CHECK(row.size() == count, fmt::format("rank {} reports {} numbers of a step, not {}", rank, row.size(), count));
     all.stop |= row[0] > 0;
     all.loss_sum += row[1];
     all.squared_norm += row[2];

@@ -19,7 +19,7 @@ struct StepReport {
   std::optional<double> validation_loss{};  // if an evaluation follows the step
 
   std::vector<double> numbers() const { return {stop ? 1.0 : 0.0, loss_sum, squared_norm, seconds}; }
-  // The report of all, from the numbers of each rank.
+  // The report of all, from the numbers of each rank. Throws InternalError if a rank has more of them, or fewer.
   StepReport of_all(const std::vector<std::vector<double>>& ranks) const;
 };
 
