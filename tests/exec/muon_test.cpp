@@ -57,6 +57,25 @@ TEST(NewtonSchulz, ScalesAreThoseOfTorchAndMegatron) {
   EXPECT_DOUBLE_EQ(update_scale(UpdateScale::Spectral, 64, 16), 8);
 }
 
+// A gradient of another shape makes the update of the matrix fail, before anything has changed. The next step is the first one,
+// also for the bias correction of Adam, which steps the vector.
+TEST(Optimizer, AStepAfterOneThatFailedIsAsIfThatHadNotBeen) {
+  OptimizerRequest request;
+  request.name = "muon";
+  request.learning_rate = 0.1;
+  const std::vector<ParameterNumbers> numbers{{0.1, 0, true}, {0.1, 0, false}};
+  const auto start = [] { return std::vector<at::Tensor>{at::eye(2), at::ones({3})}; };
+  const std::vector<at::Tensor> gradients{at::arange(4, at::kFloat).reshape({2, 2}), at::arange(3, at::kFloat)};
+  const std::vector<at::Tensor> expected = start(), found = start();
+  Optimizer one(request, {}, expected, numbers), other(request, {}, found, numbers);
+  EXPECT_THROW(other.step({at::ones({5, 7}), gradients[1]}, 0), c10::Error);
+  for (int update = 0; update < 2; ++update) {
+    one.step(gradients, update);
+    other.step(gradients, update);
+  }
+  for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_TRUE(at::equal(found[i], expected[i])) << i;
+}
+
 // Experts are stepped one by one, as if each were a parameter of its own.
 TEST(Muon, StepsEachExpertAlone) {
   OptimizerRequest request;

@@ -86,45 +86,44 @@ at::Tensor Optimizer::state(std::size_t name, std::size_t parameter) const {
 
 void Optimizer::step(const std::vector<at::Tensor>& gradients, std::int64_t update) {
   PANPIPE_CHECK(gradients.size() == places_.size(), "one gradient per parameter");
-  ++updates_;
   const at::NoGradGuard no_graph;
-  for (std::size_t i = 0; i < gradients.size(); ++i) groups_[places_[i].first].gradients.push_back(gradients[i]);
-  for (Group& group : groups_) {
-    step(group, learning_rate(request_, training_, update, group.request.learning_rate));
-    group.gradients.clear();
-  }
+  std::vector<std::vector<at::Tensor>> of_group(groups_.size());
+  for (std::size_t i = 0; i < gradients.size(); ++i) of_group[places_[i].first].push_back(gradients[i]);
+  for (std::size_t g = 0; g < groups_.size(); ++g)
+    step(groups_[g], of_group[g], learning_rate(request_, training_, update, groups_[g].request.learning_rate), updates_ + 1);
+  ++updates_;
 }
 
-void Optimizer::step(const Group& group, double learning_rate) const {
+void Optimizer::step(const Group& group, const std::vector<at::Tensor>& gradients, double learning_rate, std::int64_t update) {
   const OptimizerRequest& request = group.request;
   const std::vector<at::Tensor>& parameters = group.parameters;
   if (request.name == "none") return;
   if (request.name == "muon") {
     for (std::size_t i = 0; i < parameters.size(); ++i)
-      step_matrix(request, parameters[i], group.gradients[i], group.state[0][i], group.parts[i], learning_rate);
+      step_matrix(request, parameters[i], gradients[i], group.state[0][i], group.parts[i], learning_rate);
     return;
   }
   if (request.name == "adam" || request.name == "adamw") {
     // The operator reads one count per parameter; ours are all the same.
-    const at::Tensor count = at::full({}, static_cast<double>(updates_), parameters[0].options().dtype(at::kFloat));
+    const at::Tensor count = at::full({}, static_cast<double>(update), parameters[0].options().dtype(at::kFloat));
     const std::vector<at::Tensor> counts(parameters.size(), count);
-    const auto update = [&](auto fused) {
-      fused(parameters, group.gradients, group.state[0], group.state[1], std::vector<at::Tensor>{}, counts, learning_rate,
+    const auto call = [&](auto fused) {
+      fused(parameters, gradients, group.state[0], group.state[1], std::vector<at::Tensor>{}, counts, learning_rate,
             request.beta1, request.beta2, request.weight_decay, request.epsilon, /*amsgrad=*/false, /*maximize=*/false);
     };
     if (request.name == "adamw")
-      update([](const auto&... arguments) { at::_fused_adamw_(arguments...); });
+      call([](const auto&... arguments) { at::_fused_adamw_(arguments...); });
     else
-      update([](const auto&... arguments) { at::_fused_adam_(arguments...); });
+      call([](const auto&... arguments) { at::_fused_adam_(arguments...); });
     return;
   }
-  const auto update = [&](at::TensorList of, at::TensorList by, at::TensorList momenta) {
+  const auto call = [&](at::TensorList of, at::TensorList by, at::TensorList momenta) {
     // A momentum buffer of zeros becomes the first gradient, as PyTorch's first step makes it.
     at::_fused_sgd_(of, by, momenta, request.weight_decay, request.momentum, learning_rate, /*dampening=*/0, /*nesterov=*/false,
                     /*maximize=*/false, /*is_first_step=*/false);
   };
   const std::vector<at::Tensor> momenta = group.state.empty() ? std::vector<at::Tensor>{} : group.state[0];
-  if (!parameters[0].is_cpu()) return update(parameters, group.gradients, momenta);
+  if (!parameters[0].is_cpu()) return call(parameters, gradients, momenta);
   // LibTorch 2.11 on a CPU: of 16 or more elements of two bytes the operator updates none, and writes what memory happened to
   // hold to the momentum. They are updated in fp32 and rounded once, as the operator does on GPUs.
   for (std::size_t i = 0; i < parameters.size(); ++i) {
@@ -132,7 +131,7 @@ void Optimizer::step(const Group& group, double learning_rate) const {
     const at::Tensor wide = parameters[i].to(type);
     std::vector<at::Tensor> momentum;
     if (!momenta.empty()) momentum.push_back(momenta[i].to(type));
-    update(wide, group.gradients[i].to(type), momentum);
+    call(wide, gradients[i].to(type), momentum);
     if (wide.is_same(parameters[i])) continue;
     parameters[i].copy_(wide);
     if (!momenta.empty()) momenta[i].copy_(momentum[0]);

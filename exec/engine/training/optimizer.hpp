@@ -44,11 +44,12 @@ class Optimizer {
   // Parameters with the same numbers.
   struct Group {
     OptimizerRequest request;  // with their numbers
-    std::vector<at::Tensor> parameters{}, gradients{};
+    std::vector<at::Tensor> parameters{};
     std::vector<MatrixParts> parts{};              // per parameter
     std::vector<std::vector<at::Tensor>> state{};  // by name, then parameter
   };
-  void step(const Group& group, double learning_rate) const;
+  // `update`: its number among those made, from 1.
+  static void step(const Group& group, const std::vector<at::Tensor>& gradients, double learning_rate, std::int64_t update);
 
   OptimizerRequest request_;
   TrainingRequest training_;
