@@ -3,6 +3,7 @@
 
 #include "jobs/shell/interpreter.hpp"
 #include "jobs/shell/shell_braces.hpp"
+#include "jobs/shell/shell_pattern.hpp"
 
 namespace panpipe::jobs {
 namespace {
@@ -190,6 +191,8 @@ std::string Interpreter::pattern(const ScriptWord& word, std::vector<int>& unkno
       pattern += c;
     }
   }
+  if (names_character(pattern))
+    unknowns.push_back(unknown(Unknown::Kind::Output, pattern, word.line, "a pattern that is not followed"));
   return pattern;
 }
 

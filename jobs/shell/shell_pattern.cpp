@@ -4,6 +4,7 @@
 #include <cctype>
 #include <cstddef>
 #include <iterator>
+#include <string>
 #include <utility>
 
 namespace panpipe::jobs {
@@ -19,12 +20,19 @@ bool is_of_class(unsigned char c, std::string_view name) {
                                  [&](const auto& one) { return one.first == name && one.second(c); });
 }
 
+// "[.-.]" or "[=a=]" at `at` within a set: a character by itself, in brackets of its kind.
+bool is_symbol(std::string_view pattern, std::size_t at, char kind) {
+  return at + 5 <= pattern.size() && pattern[at] == '[' && pattern[at + 1] == kind && pattern[at + 3] == kind &&
+         pattern[at + 4] == ']';
+}
+
 // Where the set ends that begins at `at`, if it holds `c`; 0: it does not. A bracket that is not closed is itself.
 std::size_t matched_set(std::string_view pattern, std::size_t at, unsigned char c) {
   const std::size_t begin = at++;
   const bool negated = at < pattern.size() && (pattern[at] == '!' || pattern[at] == '^');
   if (negated) ++at;
   const auto letter = [&] {
+    if (is_symbol(pattern, at, '.')) return static_cast<unsigned char>(pattern[(at += 5) - 3]);
     if (pattern[at] == '\\' && at + 1 < pattern.size()) ++at;
     return static_cast<unsigned char>(pattern[at++]);
   };
@@ -37,6 +45,11 @@ std::size_t matched_set(std::string_view pattern, std::size_t at, unsigned char 
         at = end + 2;
         continue;
       }
+    }
+    if (is_symbol(pattern, at, '=')) {  // of no range
+      held |= static_cast<unsigned char>(pattern[at + 2]) == c;
+      at += 5;
+      continue;
     }
     const unsigned char low = letter();
     const bool range = at + 1 < pattern.size() && pattern[at] == '-' && pattern[at + 1] != ']';
@@ -73,6 +86,22 @@ bool matches_pattern(std::string_view text, std::string_view pattern) {
   return pattern.find_first_not_of('*', at) == std::string_view::npos;
 }
 
+bool names_character(std::string_view pattern) {
+  bool in_set = false;
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
+    const char c = pattern[i], next = i + 1 < pattern.size() ? pattern[i + 1] : '\0';
+    if (c == '\\') {
+      ++i;
+    } else if (in_set && c == '[' && (next == '.' || next == '=')) {
+      if (!is_symbol(pattern, i, next)) return pattern.find(std::string{next, ']'}, i + 2) != std::string_view::npos;
+      i += 4;
+    } else if (c == '[' || c == ']') {
+      in_set = c == '[';
+    }
+  }
+  return false;
+}
+
 bool is_extended_pattern(std::string_view pattern) {
   for (std::size_t i = 0; i + 1 < pattern.size(); ++i) {
     if (pattern[i] == '\\')
@@ -80,7 +109,7 @@ bool is_extended_pattern(std::string_view pattern) {
     else if (pattern[i + 1] == '(' && std::string_view("?*+@!").find(pattern[i]) != std::string_view::npos)
       return true;
   }
-  return false;
+  return names_character(pattern);
 }
 
 }  // namespace panpipe::jobs

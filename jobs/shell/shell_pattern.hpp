@@ -9,7 +9,10 @@ namespace panpipe::jobs {
 // and on the page. In time of the product of the lengths, where brackets are closed.
 bool matches_pattern(std::string_view text, std::string_view pattern);
 
-// True for ?(a|b) and its like, which matches_pattern does not know.
+// True for a character by its name, [[.hyphen.]], which matches_pattern does not know.
+bool names_character(std::string_view pattern);
+
+// The same, and for ?(a|b) and its like.
 bool is_extended_pattern(std::string_view pattern);
 
 }  // namespace panpipe::jobs

@@ -4,9 +4,12 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
 #include <random>
+#include <string>
 
 #include "jobs/shell/launch_script.hpp"
+#include "jobs/shell/shell_pattern.hpp"
 #include "tests/temporary_folder.hpp"
 
 namespace panpipe::jobs {
@@ -172,6 +175,28 @@ TEST(LaunchScript, ItsWordsAreThoseOfBash) {
     EXPECT_EQ(words_of(script), printed.substr(begin, end - begin)) << script;
     begin = end + 1;
   }
+}
+
+// Sets of one to three elements against one character each. Negated ones have a last one more: in bash 5.2 a negated set that
+// ends in [=c=] matches nothing.
+TEST(LaunchScript, ItsPatternsAreThoseOfBash) {
+  if (!std::filesystem::exists("/bin/bash")) GTEST_SKIP() << "there is no /bin/bash to compare with";
+  constexpr const char* kElements[] = {"a", "b-d", "[:digit:]", "[=c=]", "[.-.]", "[.a.]-[.c.]", "[.].]", "\\]", "="};
+  std::mt19937 random(5);
+  std::string script = "t() { case $1 in $2) printf y;; *) printf n;; esac; }\n", ours;
+  for (int i = 0; i < 600; ++i) {
+    const bool negated = random() % 4 == 0;
+    std::string pattern = negated ? "[!" : "[";
+    for (std::size_t e = 0; e <= random() % 3; ++e) pattern += kElements[random() % std::size(kElements)];
+    pattern += negated ? "9]" : "]";
+    const std::string text(1, "abcd-]=.19"[random() % 10]);
+    script += fmt::format("t '{}' '{}'\n", text, pattern);
+    ours += matches_pattern(text, pattern) ? 'y' : 'n';
+  }
+  const test::TemporaryFolder folder;
+  const std::string file = folder.write("all.sh", script), output = folder.file("output");
+  ASSERT_EQ(std::system(fmt::format("env -i /bin/bash '{}' > '{}'", file, output).c_str()), 0);
+  EXPECT_EQ(ours, test::read_file(output));
 }
 
 }  // namespace

@@ -42,6 +42,12 @@ TEST(ShellPattern, MatchesTheWholeText) {
                           Case{"16", "[[:print:]]*", true},
                           Case{"\t", "[[:graph:]]", false},
                           Case{"\t", "[[:cntrl:]]", true},
+                          Case{"a", "[[=a=]]", true},
+                          Case{"b", "[[=a=]-c]", false},  // no range: a, - and c
+                          Case{"-", "[[=a=]-c]", true},
+                          Case{"-", "[a[.-.]z]", true},
+                          Case{"b", "[[.a.]-[.c.]]", true},
+                          Case{"]", "[[.].]]", true},
                           Case{"[a]", "*[][:]*", true},
                           Case{"host:1", "*[a[:]?", true},
                           Case{"[", "[", true},
@@ -49,6 +55,12 @@ TEST(ShellPattern, MatchesTheWholeText) {
                           Case{"a", "[a", false},
                           Case{"aaaa", "**a**", true}})
     EXPECT_EQ(matches_pattern(one.text, one.pattern), one.matches) << one.text << " " << one.pattern;
+}
+
+TEST(ShellPattern, NamesOfCharactersAreNotFollowed) {
+  for (const char* pattern : {"[[.hyphen.]]", "a*[!x[.space.]]", "[[=ab=]]"}) EXPECT_TRUE(names_character(pattern)) << pattern;
+  for (const char* pattern : {"[[.-.]]", "[[=a=]b]", "[.]sh[.]", "[a].b.]", "\\[[.a", "[[.a"})
+    EXPECT_FALSE(names_character(pattern)) << pattern;
 }
 
 // Python sets the user's locale, the command line none.
