@@ -1,5 +1,6 @@
 // Tables for data frames: columns behind the Arrow C data interface (https://arrow.apache.org/docs/format/CDataInterface.html),
-// which pandas, polars, pyarrow and DuckDB read without a copy. No Arrow library is needed.
+// which pandas, polars, pyarrow and DuckDB read without a copy. No Arrow library is needed: of this writer nanoarrow would
+// replace 150 lines by 80, and bring 200 kB of C along, because Debian has no package of it.
 #pragma once
 
 #include <nanobind/nanobind.h>
