@@ -5,6 +5,7 @@
 #include <map>
 
 #include "app/evidence/piece_readers.hpp"
+#include "base/input/source_text.hpp"
 #include "costmodel/cluster/nccl_tests.hpp"
 
 namespace panpipe::app {
@@ -40,10 +41,8 @@ std::vector<double> offs_of(const CollectiveTable& table, CollectiveKind kind, c
   return offs;
 }
 
-GivenPiece piece_of(const std::string& file, const CollectiveTables& tables, const Scenario& scenario) {
+GivenPiece piece_of(const CollectiveTables& tables, const Scenario& scenario) {
   GivenPiece piece;
-  piece.file = file;
-  piece.kind = "collectives";
   const Experiment experiment(scenario);
   std::string none;
   for (const CollectiveTable& table : tables.tables) {
@@ -64,15 +63,15 @@ GivenPiece piece_of(const std::string& file, const CollectiveTables& tables, con
 
 }  // namespace
 
-std::vector<GivenPiece> nccl_pieces(const EvidenceRequest& request, const std::string& text, const Scenario& scenario) {
-  const std::vector<NcclTestsRun> runs = parse_nccl_tests(text, request.file);
-  GivenPiece piece = piece_of(request.file, tables_of(runs), scenario);
-  piece.machine = machine_named(runs.empty() ? "" : runs.front().device, scenario);
+std::vector<GivenPiece> nccl_pieces(const EvidenceRequest& request, StatedJob& job) {
+  const std::vector<NcclTestsRun> runs = parse_nccl_tests(read_text_file(request.file), request.file);
+  GivenPiece piece = piece_of(tables_of(runs), job.asked());
+  piece.machine = machine_named(runs.empty() ? "" : runs.front().device, job.asked());
   return {piece};
 }
 
-std::vector<GivenPiece> collective_pieces(const EvidenceRequest& request, const Scenario& scenario) {
-  return {piece_of(request.file, *load_collective_tables(request.file), scenario)};
+std::vector<GivenPiece> collective_pieces(const EvidenceRequest& request, StatedJob& job) {
+  return {piece_of(*load_collective_tables(request.file), job.asked())};
 }
 
 }  // namespace panpipe::app

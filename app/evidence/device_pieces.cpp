@@ -153,10 +153,8 @@ void add_device(GivenPiece& piece, const DeviceType& measured, const Calibration
   if (piece.observations.empty()) piece.left_out = "it states no measured number that this device's own calibration has not";
 }
 
-GivenPiece piece_of_one_device(const EvidenceRequest& request, const char* kind, const DeviceType* type) {
+GivenPiece piece_of_one_device(const DeviceType* type) {
   GivenPiece piece;
-  piece.file = request.file;
-  piece.kind = kind;
   if (type == nullptr || !type->has_rates()) piece.left_out = "this machine has devices of several types, or without rates";
   return piece;
 }
@@ -217,10 +215,11 @@ void add_measurements(GivenPiece& piece, const std::string& what, Direction dire
   piece.what += fmt::format("{}{} {}", piece.what.empty() ? "" : ", ", what, longer_text(mean));
 }
 
-std::vector<GivenPiece> profile_pieces(const EvidenceRequest& request, const Scenario& scenario) {
+std::vector<GivenPiece> profile_pieces(const EvidenceRequest& request, StatedJob& job) {
+  const Scenario& scenario = job.asked();
   const Profile profile = load_profile(request.file);
   const DeviceType* type = only_type(scenario);
-  GivenPiece piece = piece_of_one_device(request, "profile", type);
+  GivenPiece piece = piece_of_one_device(type);
   if (!piece.left_out.empty()) return {piece};
   const auto gpu = profile.measured.find("gpu");
   if (gpu != profile.measured.end())
@@ -232,9 +231,10 @@ std::vector<GivenPiece> profile_pieces(const EvidenceRequest& request, const Sce
   return {piece};
 }
 
-std::vector<GivenPiece> device_pieces(const EvidenceRequest& request, const Scenario& scenario) {
+std::vector<GivenPiece> device_pieces(const EvidenceRequest& request, StatedJob& job) {
+  const Scenario& scenario = job.asked();
   const DeviceType* type = only_type(scenario);
-  GivenPiece piece = piece_of_one_device(request, "device", type);
+  GivenPiece piece = piece_of_one_device(type);
   if (!piece.left_out.empty()) return {piece};
   const NodePtr root = load_document(request.file);
   const Node* kind = root->kind == NodeKind::Map ? root->find("kind") : nullptr;

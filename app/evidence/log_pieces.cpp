@@ -20,19 +20,11 @@ namespace panpipe::app {
 namespace {
 
 struct Job {
-  std::unique_ptr<Experiment> owned;  // of a job that is not this scenario's
-  const Experiment* experiment = nullptr;
-  const Plan* plan = nullptr;
-  std::optional<Plan> owned_plan;
-  std::string of;  // "the job that it states"
-
-  void own(Scenario scenario) {
-    owned = std::make_unique<Experiment>(std::move(scenario));
-    owned_plan = owned->plan("");
-    experiment = owned.get();
-    plan = &*owned_plan;
-  }
+  std::shared_ptr<const PlannedJob> planned;  // null: see the piece's left_out
+  std::string of;                             // "the job that it states"
 };
+
+jobs::JobSize size_of(const PlannedJob& job) { return job_size(job.experiment.scenario, job.plan); }
 
 // The file of the scenario's cluster; empty where it is written in place.
 std::string cluster_file(const Scenario& scenario) {
@@ -62,7 +54,7 @@ std::string plan_stated_job(const jobs::TrainingLog& log, const Scenario& asked,
   options.cluster = cluster_file(asked);
   try {
     const jobs::ImportedJob imported = jobs::import_stated_job(log, options);
-    job.own(on_machine(jobs::scenario_text(imported), log.file, asked));
+    job.planned = std::make_shared<const PlannedJob>(on_machine(jobs::scenario_text(imported), log.file, asked));
   } catch (const InputError& error) {
     return "its job cannot be predicted on this machine: " +
            (error.diagnostics().empty() ? std::string(error.what()) : error.diagnostics().front().message);
@@ -70,31 +62,31 @@ std::string plan_stated_job(const jobs::TrainingLog& log, const Scenario& asked,
     return fmt::format("its job cannot be predicted: {}", error.what());
   }
   job.of = "the job that it states, on this machine";
-  const long long samples = job_size(job.experiment->scenario, *job.plan).batch;
+  const long long samples = size_of(*job.planned).batch;
   if (log.run.samples == 0 || log.run.samples == samples) return "";
   return fmt::format("its steps have {} samples, and the job that it states has {}", log.run.samples, samples);
 }
 
-std::string contradiction(const jobs::TrainingLog& log, const Experiment& experiment, const Plan& plan) {
-  std::string why = other_job(log, experiment.scenario, plan);
-  return why.empty() ? other_trainer(log, experiment.scenario) : why;
+std::string contradiction(const jobs::TrainingLog& log, const PlannedJob& job) {
+  std::string why = other_job(log, job.experiment.scenario, job.plan);
+  return why.empty() ? other_trainer(log, job.experiment.scenario) : why;
 }
 
 std::string plan_own_job(const jobs::TrainingLog& log, StatedJob& stated, Job& job) {
-  job.experiment = stated.experiment();
-  if (job.experiment == nullptr) return stated.why() + ", and the log states no job: name it, as in {log: FILE, job: SCENARIO}";
-  job.plan = stated.plan();
+  job.planned = stated.planned();
+  if (job.planned == nullptr) return stated.why() + ", and the log states no job: name it, as in {log: FILE, job: SCENARIO}";
   job.of = log.run.job.text.empty() ? "the scenario in its file: the log states no job" : "the scenario in its file";
-  return contradiction(log, *job.experiment, *job.plan);
+  return contradiction(log, *job.planned);
 }
 
 // What the result's plan has otherwise than the scenario; empty: nothing.
-std::string contradiction(const present::ResultDocument& result, const Experiment& experiment, const Plan& plan) {
+std::string contradiction(const present::ResultDocument& result, const PlannedJob& job) {
   const Degrees& ran = result.plan.degrees;
+  const Plan& plan = job.plan;
   if (std::tie(ran.pipeline, ran.tensor, ran.data, ran.micro) != std::tie(plan.pipeline, plan.tensor, plan.data, plan.micro))
     return fmt::format("it ran pipeline {} x tensor {} x data {} with {} samples a microbatch, and this scenario does not",
                        ran.pipeline, ran.tensor, ran.data, ran.micro);
-  const Scenario& scenario = experiment.scenario;
+  const Scenario& scenario = job.experiment.scenario;
   if (scenario.profile || scenario.framework.name == "panpipe") return "";
   return fmt::format(
       "Panpipe's executor ran it, and this scenario is predicted as {}; 'framework: {{name: panpipe}}' in its file "
@@ -105,7 +97,7 @@ std::string contradiction(const present::ResultDocument& result, const Experimen
 // Adds the measured step, unless the piece is left out.
 std::vector<GivenPiece> with_step(GivenPiece piece, const Job& job, double measured_s) {
   if (!piece.left_out.empty()) return {piece};
-  const double off = add_step(piece, *job.experiment, *job.plan, measured_s);
+  const double off = add_step(piece, *job.planned, measured_s);
   piece.what += fmt::format(", {}, of {}", longer_text(off), job.of);
   return {piece};
 }
@@ -114,7 +106,7 @@ Job named_job(const EvidenceRequest& request, const Scenario& asked) {
   Job job;
   if (request.job.empty()) return job;
   try {
-    job.own(load_scenario(request.job));
+    job.planned = std::make_shared<const PlannedJob>(load_scenario(request.job));
   } catch (const InputError& error) {
     throw named_by(error, asked, request.key + ".job");
   }
@@ -134,40 +126,28 @@ std::vector<GivenPiece> result_pieces(const EvidenceRequest& request, StatedJob&
     if (name == "step_time_s") measured_s = value;
   if (!(measured_s > 0)) throw InputError(fmt::format("{}: it has no measured step", request.file));
   GivenPiece piece;
-  piece.file = request.file;
-  piece.kind = "result";
   piece.what = fmt::format("a measured step of {}", time_text(measured_s));
   Job job = named_job(request, stated.asked());
-  if (job.experiment == nullptr) {
-    job.experiment = stated.experiment();
-    job.plan = stated.plan();
-    job.of = "the scenario in its file";
-  }
-  if (job.experiment == nullptr)
+  if (job.planned == nullptr) job = {stated.planned(), "the scenario in its file"};
+  if (job.planned == nullptr)
     piece.left_out = stated.why() + ": name what ran, as in {log: FILE, job: SCENARIO}";
   else
-    piece.left_out = contradiction(result, *job.experiment, *job.plan);
+    piece.left_out = contradiction(result, *job.planned);
   return with_step(std::move(piece), job, measured_s);
 }
 
 std::vector<GivenPiece> log_pieces(const EvidenceRequest& request, StatedJob& stated) {
   Job job = named_job(request, stated.asked());
-  jobs::JobSize known;
-  if (job.experiment != nullptr)
-    known = job_size(job.experiment->scenario, *job.plan);
-  else if (stated.experiment() != nullptr)
-    known = job_size(stated.experiment()->scenario, *stated.plan());
-  const jobs::TrainingLog log = jobs::read_training_log(request.file, 0, known);
+  const std::shared_ptr<const PlannedJob>& known = job.planned != nullptr ? job.planned : stated.planned();
+  const jobs::TrainingLog log = jobs::read_training_log(request.file, 0, known != nullptr ? size_of(*known) : jobs::JobSize());
   GivenPiece piece;
-  piece.file = request.file;
-  piece.kind = "log";
-  if (job.experiment == nullptr)
+  if (job.planned == nullptr)
     piece.left_out =
         log.run.job.text.empty() || cluster_file(stated.asked()).empty()  // a job cannot be put on a cluster written in place
             ? plan_own_job(log, stated, job)
             : plan_stated_job(log, stated.asked(), job);
   else
-    piece.left_out = contradiction(log, *job.experiment, *job.plan);
+    piece.left_out = contradiction(log, *job.planned);
   const double measured_s = log.run.measured.median_s;
   const long long steps = log.run.measured.steps;
   piece.what = fmt::format("{} step{} of {}", steps, steps == 1 ? "" : "s", time_text(measured_s));

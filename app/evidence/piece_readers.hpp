@@ -2,8 +2,8 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.hpp"
@@ -12,44 +12,43 @@
 
 namespace panpipe::app {
 
+struct PlannedJob {
+  Experiment experiment;
+  Plan plan;
+
+  explicit PlannedJob(Scenario scenario) : experiment(std::move(scenario)), plan(experiment.plan("")) {}
+};
+
 // The scenario in its file, without overrides and plan: what was measured before something else is asked.
 class StatedJob {
  public:
-  explicit StatedJob(const Scenario& scenario);
+  explicit StatedJob(const Scenario& scenario) : asked_(scenario) {}
 
   // Null with the reason in `why`: the scenario states no whole plan, or is known only with what was overridden.
-  const Experiment* experiment();
-  const Plan* plan();
+  const std::shared_ptr<const PlannedJob>& planned();
   const std::string& why() const { return why_; }
   const Scenario& asked() const { return asked_; }
 
  private:
   const Scenario& asked_;
   bool tried_ = false;
-  std::unique_ptr<Experiment> experiment_;
-  std::optional<Plan> plan_;
+  std::shared_ptr<const PlannedJob> planned_;
   std::string why_;
 };
 
 // The error of a file that a piece of evidence names, with the key that names it: "evidence[0].job".
 InputError named_by(const InputError& error, const Scenario& scenario, const std::string& key);
 
-// Throw InputError for a file that cannot be read.
-std::vector<GivenPiece> log_pieces(const EvidenceRequest& request, StatedJob& job);
-std::vector<GivenPiece> result_pieces(const EvidenceRequest& request, StatedJob& job);
-std::vector<GivenPiece> run_pieces(const EvidenceRequest& request);
-std::vector<GivenPiece> trace_pieces(const EvidenceRequest& request, StatedJob& job);
-std::vector<GivenPiece> nccl_pieces(const EvidenceRequest& request, const std::string& text, const Scenario& scenario);
-std::vector<GivenPiece> collective_pieces(const EvidenceRequest& request, const Scenario& scenario);
-std::vector<GivenPiece> profile_pieces(const EvidenceRequest& request, const Scenario& scenario);
-std::vector<GivenPiece> device_pieces(const EvidenceRequest& request, const Scenario& scenario);
+// Throw InputError for a file that cannot be read. The caller sets file and kind of the pieces.
+using PieceReader = std::vector<GivenPiece>(const EvidenceRequest& request, StatedJob& job);
+PieceReader log_pieces, result_pieces, run_pieces, trace_pieces, nccl_pieces, collective_pieces, profile_pieces, device_pieces;
 
 // The directions in which the file of `panpipe measure-device` bears on this scenario's steps.
 std::vector<Direction> directions_of_device(const Scenario& scenario);
 
 // A measured step of a plan: sets machine, trainer and wiring, and adds the observation. `rolling`: the measured time is the
 // period of steps without a barrier. Returns ln(measured / predicted).
-double add_step(GivenPiece& piece, const Experiment& experiment, const Plan& plan, double measured_s);
+double add_step(GivenPiece& piece, const PlannedJob& job, double measured_s);
 
 // How far another operator, size or kind of collective than the measured ones lies from their deviation: assumed. Of a few
 // products, or of the kinds of collectives on one machine, the errors of predictions differ by so much.

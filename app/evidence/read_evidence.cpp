@@ -16,7 +16,7 @@
 #include "base/error.hpp"
 #include "base/files/file_hash.hpp"
 #include "base/files/files_read.hpp"
-#include "base/input/source_text.hpp"
+#include "base/index.hpp"
 #include "costmodel/prediction/prediction.hpp"
 #include "costmodel/scenario/resolve_document.hpp"
 #include "jobs/trainer_data.hpp"
@@ -42,27 +42,9 @@ void check_key(const std::string& key, PieceKind kind, const std::string& file) 
                                            : "name the file alone");
 }
 
-std::vector<GivenPiece> pieces_of(const EvidenceRequest& request, PieceKind kind, StatedJob& job) {
-  switch (kind) {
-    case PieceKind::Runs:
-      return run_pieces(request);
-    case PieceKind::Trace:
-      return trace_pieces(request, job);
-    case PieceKind::Nccl:
-      return nccl_pieces(request, read_text_file(request.file), job.asked());
-    case PieceKind::Collectives:
-      return collective_pieces(request, job.asked());
-    case PieceKind::Profile:
-      return profile_pieces(request, job.asked());
-    case PieceKind::Device:
-      return device_pieces(request, job.asked());
-    case PieceKind::Result:
-      return result_pieces(request, job);
-    case PieceKind::Log:
-      break;
-  }
-  return log_pieces(request, job);
-}
+// Indexed by PieceKind.
+constexpr PieceReader* kReaders[] = {log_pieces,        run_pieces,     trace_pieces,  nccl_pieces,
+                                     collective_pieces, profile_pieces, device_pieces, result_pieces};
 
 // Contents that were read before, under whatever name, measured nothing more.
 class Repeats {
@@ -114,36 +96,30 @@ bool is_of_file(const Scenario& scenario) { return scenario.document && scenario
 
 }  // namespace
 
-StatedJob::StatedJob(const Scenario& scenario) : asked_(scenario) {}
-
-const Experiment* StatedJob::experiment() {
-  if (std::exchange(tried_, true)) return experiment_.get();
+const std::shared_ptr<const PlannedJob>& StatedJob::planned() {
+  if (std::exchange(tried_, true)) return planned_;
   if (!is_of_file(asked_) && (!asked_.document || has_other_overrides(*asked_.document))) {
     why_ = "this scenario was changed since, and is in no file";
-    return nullptr;
+    return planned_;
   }
   try {
     Scenario stated = is_of_file(asked_) ? resolve_document(scenario_document(asked_.file), asked_.file) : asked_;
     if (!states_plan(stated)) {
       why_ = "this scenario states no whole plan";
-      return nullptr;
+      return planned_;
     }
-    auto experiment = std::make_unique<Experiment>(std::move(stated));
-    plan_ = experiment->plan("");
-    experiment_ = std::move(experiment);
+    planned_ = std::make_shared<const PlannedJob>(std::move(stated));
   } catch (const InputError&) {  // a trainer's job, or what only overrides complete
     why_ = "its file alone is no scenario";
   } catch (const NoAnswer&) {
     why_ = "the scenario in its file cannot be predicted";
   }
-  return experiment_.get();
+  return planned_;
 }
 
-const Plan* StatedJob::plan() { return experiment() != nullptr ? &*plan_ : nullptr; }
-
-double add_step(GivenPiece& piece, const Experiment& experiment, const Plan& plan, double measured_s) {
-  const TaskGraph graph = lower(experiment.scenario, plan, experiment.model);
-  const StepFigures figures = step_figures(graph, experiment.scenario, plan);
+double add_step(GivenPiece& piece, const PlannedJob& job, double measured_s) {
+  const Scenario& scenario = job.experiment.scenario;
+  const StepFigures figures = step_figures(lower(scenario, job.plan, job.experiment.model), scenario, job.plan);
   ComparedStep& step = piece.observations.emplace_back();
   static_cast<StepTraits&>(step) = figures.traits;
   step.off = std::log(measured_s / figures.step_time_s);
@@ -177,14 +153,16 @@ std::shared_ptr<const GivenEvidence> read_evidence(const Scenario& scenario) {
       EvidenceRequest request = scenario.evidence[i];
       const PieceKind kind = kind_of_piece(request.file);
       check_key(key_of(scenario, i), kind, request.file);
-      if (std::string why = repeats.take(request, kind); !why.empty()) {
-        GivenPiece& repeat = given->pieces.emplace_back();
-        repeat.file = request.file;
-        repeat.kind = name_of(kind);
-        repeat.left_out = std::move(why);
-        continue;
+      std::vector<GivenPiece> pieces;
+      if (std::string why = repeats.take(request, kind); why.empty())
+        pieces = kReaders[at(kind)](request, job);
+      else
+        pieces.emplace_back().left_out = std::move(why);
+      for (GivenPiece& piece : pieces) {
+        piece.file = request.file;
+        piece.kind = name_of(kind);
+        given->pieces.push_back(std::move(piece));
       }
-      for (GivenPiece& piece : pieces_of(request, kind, job)) given->pieces.push_back(std::move(piece));
     } catch (const InputError& error) {
       throw named_by(error, scenario, scenario.evidence[i].key);
     }

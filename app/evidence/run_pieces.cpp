@@ -63,11 +63,9 @@ std::vector<std::string> drop_contradicting(Rows& rows) {
   return dropped;
 }
 
-GivenPiece piece_of_rows(const std::string& file, Rows rows) {
+GivenPiece piece_of_rows(Rows rows) {
   const std::vector<std::string> dropped = drop_contradicting(rows);
   GivenPiece piece;
-  piece.file = file;
-  piece.kind = "runs";
   piece.machine = rows.steps.front().machine;
   piece.trainer = rows.steps.front().framework;
   piece.wiring = rows.steps.front().wiring;
@@ -84,7 +82,7 @@ GivenPiece piece_of_rows(const std::string& file, Rows rows) {
 
 }  // namespace
 
-std::vector<GivenPiece> run_pieces(const EvidenceRequest& request) {
+std::vector<GivenPiece> run_pieces(const EvidenceRequest& request, StatedJob&) {
   std::map<std::tuple<std::string, std::string, std::string>, Rows> groups;  // by machine, trainer, wiring
   std::vector<std::string> without;
   std::string why;
@@ -100,11 +98,9 @@ std::vector<GivenPiece> run_pieces(const EvidenceRequest& request) {
     rows.ids.push_back(run.row.id);
   }
   std::vector<GivenPiece> pieces;
-  for (auto& [scope, rows] : groups) pieces.push_back(piece_of_rows(request.file, std::move(rows)));
+  for (auto& [scope, rows] : groups) pieces.push_back(piece_of_rows(std::move(rows)));
   if (!without.empty()) {
     GivenPiece& rest = pieces.emplace_back();
-    rest.file = request.file;
-    rest.kind = "runs";
     rest.what = "rows " + named(without);
     rest.left_out = "they say nothing: " + why;
   }

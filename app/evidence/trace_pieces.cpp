@@ -27,24 +27,23 @@ void add_group(GivenPiece& piece, const std::string& what, Direction direction, 
 
 std::vector<GivenPiece> trace_pieces(const EvidenceRequest& request, StatedJob& job) {
   GivenPiece piece;
-  piece.file = request.file;
-  piece.kind = "trace";
   const Cluster& cluster = job.asked().cluster;
   const jobs::KinetoTrace trace = jobs::read_kineto_trace(request.file, cluster.node.front().devices);
-  const Experiment* experiment = job.experiment();
-  if (experiment == nullptr) {
+  const PlannedJob* planned = job.planned().get();
+  if (planned == nullptr) {
     piece.left_out = job.why() + ", so it is not known what was traced";
     return {piece};
   }
-  const auto devices = static_cast<int>(job.plan()->devices.size());
+  const auto& [experiment, plan] = *planned;
+  const auto devices = static_cast<int>(plan.devices.size());
   if (trace.world > 0 && trace.world != devices) {
     piece.left_out = fmt::format("it states {} ranks, and this scenario has {}", trace.world, devices);
     return {piece};
   }
   const jobs::TraceSummary seen = jobs::summary_of(trace, 0);
-  const Prediction prediction = predict(*experiment, *job.plan());
+  const Prediction prediction = predict(experiment, plan);
   const jobs::PredictedGroups expected =
-      jobs::predicted_groups(*experiment, *job.plan(), prediction, trace.rank >= 0 ? trace.rank : job.plan()->devices.front());
+      jobs::predicted_groups(experiment, plan, prediction, trace.rank >= 0 ? trace.rank : plan.devices.front());
   const auto both = [&](std::initializer_list<KernelGroup> groups, const auto& of) {
     double sum = 0;
     for (const KernelGroup group : groups) sum += of[at(group)];
