@@ -11,14 +11,6 @@
 #include "present/result/heading.hpp"
 
 namespace panpipe::cli {
-namespace {
-
-void show_tried(int value) {
-  if (!progress_wanted()) return;
-  print_note(value > 0 ? fmt::format("\r\x1b[Ktrying {}\r", value) : "\r\x1b[K");
-}
-
-}  // namespace
 
 void add_largest_options(CLI::App& sub, app::LargestRequest& request) {
   add_typed(
@@ -37,7 +29,8 @@ void check_largest_options(const app::LargestRequest& request) {
 }
 
 int run_largest(const app::LargestRequest& request, const app::LargestSource& source, bool json) {
-  const study::LargestAnswer answer = app::answer_largest(request, source, show_tried);
+  const study::LargestAnswer answer =
+      app::answer_largest(request, source, [](int value) { show_line(value > 0 ? fmt::format("trying {}", value) : ""); });
   if (json) {
     print(study::to_json(answer));
   } else {

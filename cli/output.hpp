@@ -20,6 +20,9 @@ void show(const std::string& text);
 // Into the file of -o, or to standard output if there is none. True if it was a file.
 bool deliver(const std::string& output, const std::string& text);
 
+// On a terminal alone, a line that the next one takes the place of; an empty one clears it.
+void show_line(const std::string& text);
+
 inline void print_note(const std::string& text) { std::fputs(text.c_str(), stderr); }
 
 }  // namespace panpipe::cli

@@ -10,14 +10,6 @@
 #include "present/result/heading.hpp"
 
 namespace panpipe::cli {
-namespace {
-
-void show_size(int gpus) {
-  if (!progress_wanted()) return;
-  print_note(gpus > 0 ? fmt::format("\r\x1b[Ktrying {} GPUs\r", gpus) : "\r\x1b[K");
-}
-
-}  // namespace
 
 void add_size_options(CLI::App& sub, app::SizeOptions& options) {
   add_number(sub, "--gpus", options.gpus, "plan for clusters of so many GPUs each: --gpus 8,16,32", 1, 1'000'000, "N,N")
@@ -30,7 +22,8 @@ void add_size_options(CLI::App& sub, app::SizeOptions& options) {
 
 int run_sizes(const app::PlanQuestion& question, const app::Search& search, bool json,
               const std::function<void(const Experiment&, const planner::Answer&, const std::string& size)>& keep) {
-  const app::SizesAnswer answer = app::answer_sizes(question, search, show_size);
+  const app::SizesAnswer answer =
+      app::answer_sizes(question, search, [](int gpus) { show_line(gpus > 0 ? fmt::format("trying {} GPUs", gpus) : ""); });
   if (json) {
     print(study::to_json(answer.request, answer.tried));
   } else {

@@ -37,28 +37,17 @@ struct PlanOptions : ScenarioOptions {
   app::LargestRequest largest;
 };
 
-// One line that is written over, on a terminal only.
-class ProgressLine {
- public:
-  explicit ProgressLine(std::string objective) : objective_(std::move(objective)) {}
-  void show(const planner::SearchState& state) {
-    if (!terminal_) return;
-    std::string text = fmt::format("evaluated {}  excluded {}", state.evaluated, state.pruned);
-    // A figure without a unit has a name.
-    const std::string name = objective_.ends_with("_s") ? "" : objective_ + " ";
-    if (state.best > 0) text += "  best " + name + planner::objective_text(objective_, state.best);
-    if (state.lower_bound > 0) text += "  bound " + name + planner::objective_text(objective_, state.lower_bound);
-    print_note("\r\x1b[K" + text);
-    shown_ = true;
-  }
-  ~ProgressLine() {
-    if (shown_) print_note("\r\x1b[K");
-  }
+std::string progress_text(const std::string& objective, const planner::SearchState& state) {
+  std::string text = fmt::format("evaluated {}  excluded {}", state.evaluated, state.pruned);
+  // A figure without a unit has a name.
+  const std::string name = objective.ends_with("_s") ? "" : objective + " ";
+  if (state.best > 0) text += "  best " + name + planner::objective_text(objective, state.best);
+  if (state.lower_bound > 0) text += "  bound " + name + planner::objective_text(objective, state.lower_bound);
+  return text;
+}
 
- private:
-  std::string objective_;
-  bool terminal_ = progress_wanted();
-  bool shown_ = false;
+struct LineAtEnd {
+  ~LineAtEnd() { show_line(""); }
 };
 
 // The best plan that engines can run, as plan.yaml.
@@ -78,8 +67,10 @@ planner::Answer search(const app::SearchRequest& request,
   options.stop = &stop_requested();
   // Piper counts in the unit of its input.
   const std::string of_piper = request.objective.empty() ? "time_per_sample" : request.objective;
-  ProgressLine line(options.method == planner::Method::Piper ? of_piper : "step_time_s");
-  options.progress = [&line](const planner::SearchState& state) { line.show(state); };
+  const std::string objective = options.method == planner::Method::Piper ? of_piper : "step_time_s";
+  if (progress_wanted())
+    options.progress = [&](const planner::SearchState& state) { show_line(progress_text(objective, state)); };
+  const LineAtEnd cleared;
   return found(options);
 }
 

@@ -215,7 +215,9 @@ ResultDocument to_result(const Json& document, const std::string& path) {
     known = true;
   }
   if (!known) fail(path, "kind is estimated, simulated or measured, not '" + kind + "'");
-  result.scenario = document.value("context", Json::object()).value("scenario", "");
+  const Json context = document.value("context", Json::object()), hashes = context.value("hashes", Json::object());
+  result.scenario = context.value("scenario", "");
+  for (const auto& [file, hash] : hashes.items()) result.hashes.emplace_back(file, hash.get<std::string>());
   result.heading = document.value("heading", std::vector<std::string>());
   result.paths = document.value("paths", Json::object()).get<std::map<std::string, std::vector<std::string>>>();
   result.plan = to_plan(document.value("plan", Json::object()));

@@ -14,9 +14,10 @@
 namespace panpipe::present {
 
 struct ResultDocument {
-  std::string path;                  // as the user named it
-  std::string scenario;              // the scenario's name in the document
-  std::vector<std::string> heading;  // lines on model, cluster and plan
+  std::string path;                                         // as the user named it
+  std::string scenario;                                     // the scenario's name in the document
+  std::vector<std::string> heading;                         // lines on model, cluster and plan
+  std::vector<std::pair<std::string, std::string>> hashes;  // of the files that were read: path, SHA-256
   TimelineKind kind{};
   std::string currency;                                   // of the metric `cost`, if present
   std::vector<std::pair<std::string, double>> metrics;    // in the document's order; truth values are 1 and 0

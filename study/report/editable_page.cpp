@@ -31,9 +31,9 @@ bool is_unchanged(const fs::path& file, const std::string& hash) {
 }
 
 // The scenario names files of the machine on which it was resolved. The page has the shipped ones; others come along.
-nlohmann::ordered_json bring_files(std::string& scenario, const nlohmann::ordered_json& hashes) {
+nlohmann::ordered_json bring_files(std::string& scenario, const present::ResultDocument& result) {
   nlohmann::ordered_json files = nlohmann::ordered_json::object();
-  for (const auto& [path, hash] : hashes.items()) {
+  for (const auto& [path, hash] : result.hashes) {
     const fs::path file(path), shipped = file.parent_path().filename() / file.filename();
     if (scenario.find(path) == std::string::npos) continue;
     if (is_unchanged(fs::path(data_directory()) / shipped, hash)) {
@@ -62,14 +62,12 @@ std::string with_result(const std::string& page, const std::string& folder) {
     throw InputError(fmt::format("{}: no scenario.yaml next to the result", folder),
                      "give the folder that estimate, simulate or run wrote with -o");
   const fs::path result = fs::is_directory(folder) ? fs::path(folder) / "result.json" : fs::path(folder);
-  const std::string text = read_text_file(result.string());
-  const nlohmann::ordered_json context = nlohmann::ordered_json::parse(text)["context"];
   std::string scenario = input.scenario;
-  const nlohmann::ordered_json files = bring_files(scenario, context.value("hashes", nlohmann::ordered_json::object()));
+  const nlohmann::ordered_json files = bring_files(scenario, input.result);
   const nlohmann::ordered_json inside = {{"name", input.result.scenario.empty() ? "scenario.yaml" : input.result.scenario},
                                          {"scenario", scenario},
                                          {"files", files},
-                                         {"result", text}};
+                                         {"result", read_text_file(result.string())}};
   const std::size_t at = page.rfind(kModule);
   if (at == std::string::npos) throw MachineError("the page that predicts is damaged: make web builds it anew");
   std::string answer = page;
