@@ -146,10 +146,9 @@ Duration CostModel::host_bound(Duration device, const HostWork& work, int site, 
   const Duration launch = launch_time(scenario_->framework, calibration(type_of(site)), degrees, sites_->hooked_modules());
   const Duration host = launch * static_cast<double>(work.launches) + work.other;
   if (scenario_->framework.synchronous_launches) return device + host;
-  const double larger = std::max(device.base(), host.base());
+  const auto [smaller, larger] = std::minmax({device.base(), host.base()});
   if (larger <= 0) return Duration(0);
-  const double a = device.base() / larger, b = host.base() / larger;
-  return Duration(larger * std::pow(std::pow(a, kHostNorm) + std::pow(b, kHostNorm), 1 / kHostNorm));
+  return Duration(larger * std::pow(1 + std::pow(smaller / larger, kHostNorm), 1 / kHostNorm));
 }
 
 Duration CostModel::overlap_slowdown(Duration collective, int site) const {
