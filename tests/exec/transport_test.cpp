@@ -16,6 +16,7 @@
 #include "base/error.hpp"
 #include "exec/engine/selftest/contract.hpp"
 #include "exec/engine/transport/nccl_fit.hpp"
+#include "exec/engine/transport/on_threads.hpp"
 #include "exec/engine/transport/transport.hpp"
 #include "tests/exec/ports.hpp"
 #include "tests/exec/transport_world.hpp"
@@ -278,6 +279,17 @@ TEST(GlooTransport, SendingToARankThatIsGoneIsALoss) {
                 }),
                 AllOf(HasSubstr("0F2: "), HasSubstr("rank 1")));
   });
+}
+
+// Rank 0 waits for rank 1, which failed: what rank 1 threw is the cause, and decides how the program ends.
+TEST(OnThreads, ThrowTheCauseAndNotTheLossThatItMade) {
+  EXPECT_EQ(test::fault_of([] {
+              on_threads(make_local_transports(2), [](Transport& transport) {
+                if (transport.rank() == 1) throw InputError("the file is empty");
+                transport.receive({{1}, at::kFloat}, 1, 5)->wait(kDeadline, "0B3");
+              });
+            }),
+            "error: the file is empty");
 }
 
 // Two worlds of threads on this host: their local numbers are not stated, so they count themselves in the order of ranks.
