@@ -89,7 +89,7 @@ class Interpreter {
   Outcome run_if(const ScriptCommand& command, std::size_t branch);
   Outcome run_case(const ScriptCommand& command);
   Outcome matches_arm(const ScriptCase& arm, const ShellText& subject);
-  Outcome run_cases(const ScriptCommand& command, const ShellText& subject, std::size_t arm);
+  Outcome run_cases(const ScriptCommand& command, const ShellText& subject, std::size_t arm, const Outcome& before);
   Outcome run_for(const ScriptCommand& command);
   Outcome run_count(const ScriptCommand& command);
   Outcome run_while(const ScriptCommand& command);

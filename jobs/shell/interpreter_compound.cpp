@@ -86,7 +86,9 @@ Outcome Interpreter::run_if(const ScriptCommand& command, std::size_t branch) {
       condition, [&] { return run(command.bodies[branch]); }, [&] { return run_if(command, branch + 1); });
 }
 
-Outcome Interpreter::run_case(const ScriptCommand& command) { return run_cases(command, single(command.words[0]), 0); }
+Outcome Interpreter::run_case(const ScriptCommand& command) {
+  return run_cases(command, single(command.words[0]), 0, Outcome::of(true));
+}
 
 // Whether one of the arm's patterns matches.
 Outcome Interpreter::matches_arm(const ScriptCase& arm, const ShellText& subject) {
@@ -108,20 +110,22 @@ Outcome Interpreter::matches_arm(const ScriptCase& arm, const ShellText& subject
   return matches;
 }
 
-Outcome Interpreter::run_cases(const ScriptCommand& command, const ShellText& subject, std::size_t arm) {
+// `before`: what it is where no arm matches.
+Outcome Interpreter::run_cases(const ScriptCommand& command, const ShellText& subject, std::size_t arm, const Outcome& before) {
   Outcome matches = Outcome::of(false);
   for (; arm < command.cases.size(); ++arm) {
     matches = matches_arm(command.cases[arm], subject);
     if (matches.truth != Outcome::Truth::No) break;
   }
-  if (arm == command.cases.size()) return Outcome::of(true);
+  if (arm == command.cases.size()) return before;
   const Level level(*this);
   const auto body = [&] {
-    Outcome outcome = run(command.cases[arm].body);
-    if (command.cases[arm].falls_through && arm + 1 < command.cases.size()) outcome = run(command.cases[arm + 1].body);
-    return outcome;
+    std::size_t last = arm;
+    Outcome outcome = run(command.cases[last].body);
+    while (command.cases[last].falls_through && last + 1 < command.cases.size()) outcome = run(command.cases[++last].body);
+    return command.cases[last].tries_on ? run_cases(command, subject, last + 1, outcome) : outcome;
   };
-  return run_either(matches, body, [&] { return run_cases(command, subject, arm + 1); });
+  return run_either(matches, body, [&] { return run_cases(command, subject, arm + 1, before); });
 }
 
 // After a pass of a loop's body: whether there is another.

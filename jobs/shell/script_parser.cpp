@@ -346,11 +346,9 @@ std::shared_ptr<ScriptCommand> ScriptParser::case_clause() {
     if (here() != ')') fault("a pattern of 'case' has no ')'");
     ++at_;
     arm.body = list();
-    arm.falls_through = looking_at(";&") || looking_at(";;&");
-    if (looking_at(";;&"))
-      at_ += 3;
-    else if (looking_at(";;") || looking_at(";&"))
-      at_ += 2;
+    arm.falls_through = looking_at(";&");
+    arm.tries_on = looking_at(";;&");
+    at_ += arm.tries_on ? 3 : arm.falls_through || looking_at(";;") ? 2 : 0;
     command->cases.push_back(std::move(arm));
   }
   return command;

@@ -60,7 +60,8 @@ struct ScriptRedirect {
 struct ScriptCase {
   std::vector<ScriptWord> patterns;
   CommandList body;
-  bool falls_through = false;  // ";&"
+  bool falls_through = false;  // ";&": the next body runs too
+  bool tries_on = false;       // ";;&": the patterns behind it are tried too
 };
 
 struct ScriptCommand {

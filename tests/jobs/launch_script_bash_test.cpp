@@ -123,7 +123,8 @@ class Scripts {
       case 7:
         return "for i in " + word() + " z; do " + inner() + "; run --i \"$i\"; done";
       case 8:
-        return "case \"$" + name() + "\" in t*|1) " + inner() + ";; '') " + inner() + " ;; *) " + inner() + "; esac";
+        return "case \"$" + name() + "\" in t*|1) " + inner() + end_of_arm() + "'') " + inner() + end_of_arm() + "*) " + inner() +
+               end_of_arm() + "o*) " + inner() + "; esac";
       case 9:
         return "{ f() { local A=$1; " + inner() + "; run --f \"$@\" $A; }; f " + word() + " " + word() + "; }";
       case 10:
@@ -135,6 +136,11 @@ class Scripts {
       default:
         return "n=0; while [ $n -lt 2 ]; do n=$((n+1)); " + inner() + "; done";
     }
+  }
+
+  std::string end_of_arm() {
+    const int kind = number(6);
+    return kind == 0 ? " ;& " : kind == 1 ? " ;;& " : " ;; ";
   }
 
   // Of an assignment: nothing is split, and braces stay.
