@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -57,7 +58,9 @@ class Interpreter {
   void expand_word(const ScriptWord& word, Fields& fields);
   void expand_part(const ScriptPart& part, Fields& fields);
   void put(Fields& fields, const ShellText& text, bool quoted);
-  void put_list(Fields& fields, const std::vector<ShellText>& texts, bool quoted, bool joined);
+  // `joint`: between the texts where they are one word in quotes.
+  void put_list(Fields& fields, const std::vector<ShellText>& texts, bool quoted, const std::optional<std::string>& joint);
+  std::optional<std::string> joint_of(const ScriptPart& part) const;
   ShellText single(const ScriptWord& word);  // without splitting: of an assignment
   ShellText single(const WordPointer& word) { return word ? single(*word) : ShellText(); }
   std::string pattern(const ScriptWord& word, std::vector<int>& unknowns);

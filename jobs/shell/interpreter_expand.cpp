@@ -66,10 +66,7 @@ void Interpreter::expand_part(const ScriptPart& part, Fields& fields) {
     if (part.operation.back() == '+') return put(fields, ShellText(), part.quoted);
   }
   std::vector<ShellText> texts;
-  if (parameter && list_of(part, texts)) {
-    const bool star = part.index ? literal_text(*part.index) == "*" : part.name == "*";
-    return put_list(fields, texts, part.quoted, star);
-  }
+  if (parameter && list_of(part, texts)) return put_list(fields, texts, part.quoted, joint_of(part));
   put(fields, value_of(part), part.quoted);
 }
 
@@ -142,17 +139,25 @@ void Interpreter::put(Fields& fields, const ShellText& text, bool quoted) {
   }
 }
 
-void Interpreter::put_list(Fields& fields, const std::vector<ShellText>& texts, bool quoted, bool joined) {
+// Of "$*" and "${X[*]}" the first character of IFS.
+std::optional<std::string> Interpreter::joint_of(const ScriptPart& part) const {
+  if ((part.index ? literal_text(*part.index) : part.name) != "*") return std::nullopt;
+  const ScriptVariable* separators = state_.find("IFS");
+  return separators && separators->text.known() ? separators->text.plain().substr(0, 1) : " ";
+}
+
+void Interpreter::put_list(Fields& fields, const std::vector<ShellText>& texts, bool quoted,
+                           const std::optional<std::string>& joint) {
   for (std::size_t i = 0; i < texts.size(); ++i) {
-    if (i > 0 && quoted && joined)
-      fields.field().text.append(" ");
+    if (i > 0 && quoted && joint)
+      fields.field().text.append(*joint);
     else if (i > 0)
       fields.close();
     put(fields, texts[i], quoted);
     // An array that differs by a condition has one unknown item for any number of them.
     if (quoted && texts[i].size() == 1 && !texts[i].known()) fields.field().alone = true;
   }
-  if (quoted && joined && texts.empty()) put(fields, ShellText(), true);
+  if (quoted && joint && texts.empty()) put(fields, ShellText(), true);
 }
 
 ShellText Interpreter::single(const ScriptWord& word) {
@@ -160,7 +165,7 @@ ShellText Interpreter::single(const ScriptWord& word) {
   for (const ScriptPart& part : word.parts) {
     std::vector<ShellText> texts;
     if (part.kind == ScriptPart::Kind::Parameter && part.operation.empty() && list_of(part, texts)) {
-      put_list(fields, texts, true, true);
+      put_list(fields, texts, true, joint_of(part).value_or(" "));
       continue;
     }
     ScriptPart quoted = part;

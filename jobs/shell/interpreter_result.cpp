@@ -113,7 +113,7 @@ LaunchScript Interpreter::result() {
     const ScriptVariable* variable = state_.find(name);
     if (variable == nullptr) continue;
     Fields fields;
-    put_list(fields, variable->all(), false, false);
+    put_list(fields, variable->all(), false, std::nullopt);
     for (const Field& field : fields.all) script.loose_words.push_back(shell_word(field, 0));
   }
   return script;

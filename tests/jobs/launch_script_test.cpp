@@ -63,16 +63,18 @@ TEST(LaunchScript, Arrays) {
   EXPECT_EQ(run_words("declare -A M=([a]=1 [b]=2)\nK=b\nM[c]=3\nrun --a ${M[$K]} ${M[c]}"), "run|--a|2|3");
   EXPECT_EQ(run_words("A=()\nrun --a \"${A[@]}\" ${A[@]+\"${A[@]}\"}"), "run|--a");
   EXPECT_EQ(run_words("A=(1 2 3 4)\nrun --a ${A[@]:1:2} ${A[-1]} \"${A[*]}\""), "run|--a|2|3|4|1 2 3 4");
+  EXPECT_EQ(run_words("A=(1 2 3); IFS=,; X=${A[*]} Y=${A[@]}\nrun --a \"${A[*]}\" $(IFS=-; echo \"${A[*]}\") \"$X\" \"$Y\""),
+            "run|--a|1,2,3|1-2-3|1,2,3|1 2 3");
 }
 
 TEST(LaunchScript, ConditionsOnKnownValues) {
   EXPECT_EQ(run_words("M=7B\nif [ $M = 1B ]; then L=1; elif [[ $M == 7* ]]; then L=32; else L=9; fi\nrun --l $L"), "run|--l|32");
   EXPECT_EQ(run_words("case 13B in 7B) L=1;; 1?B|30B) L=40;; *) L=0;; esac\nrun --l $L"), "run|--l|40");
-  EXPECT_EQ(run_words("[ 3 -gt 2 ] && A=1 || A=2\n[[ -n \"\" || ! -z x ]] || B=2\nrun --a $A --b $B"), "run|--a|1|--b");
-  EXPECT_EQ(run_words("if [ -z \"$NOWHERE\" ]; then A=default; fi\nrun --a $A"), "run|--a|default");
   EXPECT_EQ(run_words("case a in a) L=1;& b) L+=2;& c) L+=3;; *) L=0;; esac\nrun --l $L"), "run|--l|123");
   EXPECT_EQ(run_words("case a in a) L=1;;& b) L+=2;; ?) L+=3;; *) L=0;; esac\nrun --l $L"), "run|--l|13");
   EXPECT_EQ(run_words("case a in a) false;;& b) true;; esac || L=1\nrun --l $L"), "run|--l|1");
+  EXPECT_EQ(run_words("[ 3 -gt 2 ] && A=1 || A=2\n[[ -n \"\" || ! -z x ]] || B=2\nrun --a $A --b $B"), "run|--a|1|--b");
+  EXPECT_EQ(run_words("if [ -z \"$NOWHERE\" ]; then A=default; fi\nrun --a $A"), "run|--a|default");
   EXPECT_EQ(run_words("X=true\nif $X; then A=1; fi\nrun --a $A"), "run|--a|1");
 }
 
