@@ -15,7 +15,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Writes down what it is told; the run stands still as soon as `stands` is true.
+// Keeps the calls; the run stands still as soon as `stands` is true.
 struct Recording : FailureDetector {
   std::vector<std::string> heard;
   bool stands = false;
@@ -53,7 +53,7 @@ struct Filling : Pending {
   void wait(Clock::duration, const std::string&) override {}
 };
 
-// Whoever else keeps the mailbox, as operations do that were not awaited.
+// Another keeps the mailbox, as operations do that were not awaited.
 TEST(Mailbox, LetsGoOfWhatNobodyTook) {
   Mailbox mailbox;
   bool ended = false;
