@@ -117,32 +117,34 @@ class RankWalk {
   RankCounts counts_;
 };
 
-// The numbers that grow with the microbatches. Everything else is equal in two counts if one continues the other.
-std::vector<std::int32_t*> numbers(OrderCounts& counts) {
-  std::vector<std::int32_t*> all;
-  for (RankCounts& rank : counts) {
-    all.insert(all.end(), {&rank.in_flight, &rank.weights_after});
-    for (Moment& moment : rank.moments) {
-      all.push_back(&moment.weights);
-      for (std::int32_t& held : moment.held) all.push_back(&held);
-    }
-  }
-  return all;
+bool same_place(const Moment& a, const Moment& b) {
+  return a.held.size() == b.held.size() && a.forward == b.forward && a.backward == b.backward && a.whole == b.whole;
 }
 
-// The line through three counts, `steps` behind the last; empty where they lie on none.
-OrderCounts continued(OrderCounts first, OrderCounts second, OrderCounts last, int steps) {
-  const std::vector<std::int32_t*> x = numbers(first), y = numbers(second), z = numbers(last);
-  if (x.size() != z.size() || y.size() != z.size()) return {};
+// The line through three counts, `steps` behind the last; empty where they lie on none, or differ in what is no number.
+OrderCounts continued(const OrderCounts& first, const OrderCounts& second, const OrderCounts& last, int steps) {
   OrderCounts line = last;
-  const std::vector<std::int32_t*> ends = numbers(line);
-  for (std::size_t i = 0; i < z.size(); ++i) {
-    const std::int32_t growth = *z[i] - *y[i];
-    if (growth != *y[i] - *x[i]) return {};
-    *ends[i] += steps * growth;
-    *x[i] = *y[i] = *z[i];
+  bool straight = first.size() == last.size() && second.size() == last.size();
+  const auto go_on = [&](std::int32_t& number, std::int32_t x, std::int32_t y) {
+    const std::int32_t growth = number - y;
+    straight = straight && growth == y - x;
+    number += steps * growth;
+  };
+  for (std::size_t r = 0; r < line.size() && straight; ++r) {
+    const RankCounts &x = first[r], &y = second[r];
+    RankCounts& rank = line[r];
+    go_on(rank.in_flight, x.in_flight, y.in_flight);
+    go_on(rank.weights_after, x.weights_after, y.weights_after);
+    straight = straight && x.moments.size() == rank.moments.size() && y.moments.size() == rank.moments.size();
+    for (std::size_t m = 0; m < rank.moments.size() && straight; ++m) {
+      const Moment &a = x.moments[m], &b = y.moments[m];
+      Moment& moment = rank.moments[m];
+      straight = same_place(a, moment) && same_place(b, moment);
+      go_on(moment.weights, a.weights, b.weights);
+      for (std::size_t h = 0; h < moment.held.size() && straight; ++h) go_on(moment.held[h], a.held[h], b.held[h]);
+    }
   }
-  return first == last && second == last ? line : OrderCounts();
+  return straight ? line : OrderCounts();
 }
 
 OrderCounts walked(const FamilyForm& form, int ranks, int stages_per_rank, int microbatches) {
