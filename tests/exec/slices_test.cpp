@@ -5,7 +5,10 @@
 #include <gtest/gtest.h>
 
 #include "base/error.hpp"
+#include "exec/engine/parameters.hpp"
 #include "exec/engine/slices/attention_partner.hpp"
+#include "exec/engine/training/synthetic_data.hpp"
+#include "exec/engine/worker.hpp"
 #include "tests/exec/pipeline_equality.hpp"
 #include "tests/fault.hpp"
 
@@ -160,6 +163,20 @@ TEST(Slices, RefuseToShareWhatHasSinksOrDropout) {
   const Workload drops = make_workload(request, small_model("gpt").shape);
   EXPECT_THAT(test::diagnostic_of([&] { check_shares_attention(*drops.graph); }).message, testing::HasSubstr("it has dropout"));
   EXPECT_NO_THROW(check_shares_attention(*small_model("gpt").graph));
+}
+
+// The wait for a rank that has refused ends with its refusal, also inside an attention that both share.
+TEST(Slices, ARefusalOfTheRankThatSharesAttentionIsPassedOn) {
+  const SliceGraph slices = small_slices("gpt", 4);
+  const Plan plan = plan_over(slices.graph, slim(2, 8, 4, 1));
+  const StageLayout layout = make_stage_layout(slices.graph, plan, slices.cut);
+  const SeededParameters parameters(slices.graph, layout, {0}, 7);
+  const auto transports = make_local_transports(2);
+  RankSite site{slices.graph, plan, layout, *transports[0]};
+  const Workload whole = small_model("gpt");
+  Worker worker(site, parameters, synthetic_data(*whole.graph, 7), {.exchange = exchange_of(plan.schedule, {})});
+  transports[1]->refuse(InputError("the file is empty"));
+  EXPECT_EQ(test::fault_of([&] { worker.step(0); }), "error: the file is empty");
 }
 
 std::string refused(const std::string& model, int splits) {

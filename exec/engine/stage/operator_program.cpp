@@ -334,7 +334,9 @@ std::vector<at::Tensor> OperatorProgram::run(std::vector<at::Tensor> values, con
     if (context.observer) context.observer->before(node.index);
     try {
       run(node, context, stack);
-    } catch (const PeerLost&) {  // of attention that ranks share
+    } catch (const PeerLost&) {  // of an operator that waits for other ranks or for the device
+      throw;
+    } catch (const InputError&) {  // of another rank, by which such a wait ends
       throw;
     } catch (const std::exception& error) {
       const Operator& op = graph_->operators[node.index];
