@@ -102,10 +102,6 @@ int Worker::length_of(const Action& action) const {
   return site_.plan.length_of(site_.place.replica, site_.layout.microbatch_of_step(action.stage, action.microbatch));
 }
 
-const OperatorGraph& Worker::graph_of(const Action& action) const {
-  return options_.lengths.empty() ? site_.graph : *options_.lengths[panpipe::at(length_of(action))].graph;
-}
-
 StepResult Worker::step(std::int64_t step_index) {
   StepRun run = begin(step_index);
   this->run(run);

@@ -130,7 +130,6 @@ class Worker {
   // Making (worker.cpp).
   void make_stage(int stage, const ParameterStore& parameters);
   int length_of(const Action& action) const;
-  const OperatorGraph& graph_of(const Action& action) const;
   SegmentedStage& stage_of(const Action& action) { return *stages_.at({action.stage, length_of(action)}); }
 
   // The loop over a row (worker.cpp).

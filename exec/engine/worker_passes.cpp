@@ -117,9 +117,11 @@ void Worker::begin_pass(StepRun& run, Pass& pass) {
   pass.started = site_.spans.now();
   if (forward)
     for (const int input : site_.layout.stages[action.stage].data) {
-      const Shape shape = site_.layout.cut.empty() ? graph_of(action).tensors[input].shape : Shape{};
-      const at::Tensor whole = first_part((*run.data)(input, sample_of(run, action)), shape).contiguous();
-      values[position_in(stage_of(action).inputs(), input)] = feed_.on_device(own_part(input, whole, action.split));
+      at::Tensor whole = (*run.data)(input, sample_of(run, action));
+      if (!options_.lengths.empty() && site_.layout.cut.empty())
+        whole = first_part(std::move(whole),
+                           options_.lengths[panpipe::at(length_of(action))].graph->tensors[panpipe::at(input)].shape);
+      values[position_in(stage_of(action).inputs(), input)] = feed_.on_device(own_part(input, whole.contiguous(), action.split));
     }
   if (backward && site_.layout.stages[action.stage].has_loss) {
     const Tensor& loss = site_.graph.tensors[site_.graph.loss];

@@ -231,10 +231,6 @@ OperatorProgram::Node OperatorProgram::compile(const Operator& op, int index) {
   return node;
 }
 
-void OperatorProgram::wait_to_read(const Node& node, const CallContext& context) const {
-  if (node.reads && context.before_reading && !device_.is_cpu()) (*context.before_reading)();
-}
-
 // Attention of samples that share a sequence, each to itself: a block-diagonal mask, without the work of what it masks.
 void OperatorProgram::call_for_samples(const Node& node, CallContext context, torch::jit::Stack& stack) const {
   constexpr std::int64_t kTokens = 2;  // dimension of (samples, heads, tokens, features)
@@ -262,6 +258,7 @@ void OperatorProgram::call_for_samples(const Node& node, CallContext context, to
 void OperatorProgram::call(const Node& node, const CallContext& context, torch::jit::Stack& stack) const {
   if (node.row->role == OperatorRole::Attention && context.samples != nullptr && !context.samples->empty())
     return call_for_samples(node, context, stack);
+  if (node.reads && context.before_reading && !device_.is_cpu()) (*context.before_reading)();
   std::unique_lock<std::mutex> hold;
   if (node.random) {
     hold = std::unique_lock(generator_lock());
@@ -286,7 +283,6 @@ void OperatorProgram::call_again(int index, const CallContext& context, torch::j
     c10::IValue& argument = stack[position];
     argument = argument.toTensor().detach().clone();
   }
-  wait_to_read(node, context);
   const AutocastRegion region(context.autocast, device_.type());  // a backward stands in none
   call(node, context, stack);
 }
@@ -330,7 +326,6 @@ std::vector<at::Tensor> OperatorProgram::run(std::vector<at::Tensor> values, con
   torch::jit::Stack stack;
   for (const Node& node : nodes_) {
     fill_stack(node, slots, context, stack);
-    wait_to_read(node, context);
     if (context.observer) context.observer->before(node.index);
     try {
       run(node, context, stack);

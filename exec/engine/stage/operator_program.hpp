@@ -95,7 +95,6 @@ class OperatorProgram {
   Node compile(const Operator& op, int index);
   c10::IValue literal(Node& node, int position, const Argument& argument);
   void fill_stack(const Node& node, const Slots& slots, const CallContext& context, torch::jit::Stack& stack) const;
-  void wait_to_read(const Node& node, const CallContext& context) const;
   void run(const Node& node, const CallContext& context, torch::jit::Stack& stack) const;
   void call(const Node& node, const CallContext& context, torch::jit::Stack& stack) const;
   void call_for_samples(const Node& node, CallContext context, torch::jit::Stack& stack) const;
