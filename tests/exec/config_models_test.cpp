@@ -14,26 +14,26 @@ class ConfigModels : public testing::TestWithParam<std::string> {};
 
 TEST_P(ConfigModels, EqualOneProcess) {
   const Workload workload = small_config_model(GetParam());
-  const Trained one = train(*workload.graph, plan_of(*workload.graph, "gpipe", 1, 4));
+  const Trained one = alone(workload, 4);
   EXPECT_GT(one.gradients.size(), 10U);
   EXPECT_NEAR(one.loss, std::log(96.0), 0.4) << "an untrained model knows nothing: the loss is ln(classes)";
   for (const auto& [name, gradient] : one.gradients) EXPECT_GT(gradient.abs().max().item<float>(), 0) << name << " takes part";
   for (const std::string family : {"1f1b", "zb-h1"}) {
     SCOPED_TRACE(family);
-    expect_equal(one, train(*workload.graph, plan_of(*workload.graph, family, 2, 4)));
+    expect_equal(one, train(workload, family, 2, 4));
   }
   if (GetParam() == "olmo2") return;  // its norm over all heads is not cut
   for (const bool sequence : {false, true}) {
     SCOPED_TRACE(sequence ? "over two ranks, the sequence too" : "over two ranks");
     const Workload cut = small_config_model(GetParam(), 2, sequence);
-    expect_equal(one, train(*cut.graph, plan_of(*cut.graph, "gpipe", 1, 4)));
+    expect_equal(one, train(cut, "gpipe", 1, 4));
   }
 }
 
 // Windows, caps, sinks and linear biases reach across the ranks' parts.
 TEST_P(ConfigModels, EqualOneProcessWithSharedSequences) {
   const Workload workload = small_config_model(GetParam());
-  const Trained one = train(*workload.graph, plan_of(*workload.graph, "gpipe", 1, 2));
+  const Trained one = alone(workload, 2);
   for (const ContextExchange exchange : {ContextExchange::Ring, ContextExchange::AllGather, ContextExchange::Ulysses})
     for (const std::string family : {"gpipe", "zb-h1"}) {
       SCOPED_TRACE(fmt::format("{} {}", static_cast<int>(exchange), family));
@@ -47,7 +47,7 @@ TEST_P(ConfigModels, EqualOneProcessWithSharedSequences) {
 // Of 16 tokens, a slice of eight is longer than the windows of five, one of four is shorter.
 TEST_P(ConfigModels, EqualOneProcessInSlices) {
   const Workload workload = small_config_model(GetParam());
-  const Trained one = train(*workload.graph, plan_of(*workload.graph, "gpipe", 1, 2));
+  const Trained one = alone(workload, 2);
   for (const int splits : {2, 4}) {
     SCOPED_TRACE(fmt::format("{} slices", splits));
     const WorkloadShape shape{.degrees = {.micro = 2}, .precision = Precision::Fp32};
@@ -63,7 +63,7 @@ TEST(ConfigModelsWithNumbersByHead, EqualOneProcessOverTensorParallelRanksToo) {
   for (const std::string type : {"bloom", "gpt_oss"}) {
     const WorkloadRequest request = small_config_request(type);
     const Workload workload = small_config_model(type);
-    const Trained one = train(*workload.graph, plan_of(*workload.graph, "gpipe", 1, 2));
+    const Trained one = alone(workload, 2);
     for (const bool sequence : {false, true}) {
       WorkloadShape shape{.degrees = {.tensor = 2, .micro = 2, .sequence_parallel = sequence}, .precision = Precision::Fp32};
       SCOPED_TRACE(type + (sequence ? ", the sequence cut too" : ""));

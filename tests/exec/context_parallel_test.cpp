@@ -24,11 +24,6 @@ std::string text_of(ContextExchange exchange) {
   return exchange == ContextExchange::Ring ? "ring" : exchange == ContextExchange::AllGather ? "all-gather" : "ulysses";
 }
 
-Trained alone(const std::string& model, int microbatches, bool ignore_labels = false) {
-  const Workload workload = small_model(model);
-  return train(*workload.graph, plan_of(*workload.graph, "gpipe", 1, microbatches), nullptr, ignore_labels);
-}
-
 Trained together(const SharedModel& model, const Plan& plan, bool ignore_labels = false) {
   return train(*model.whole.graph, plan, &model.part, ignore_labels);
 }

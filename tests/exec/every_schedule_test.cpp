@@ -12,12 +12,6 @@ namespace {
 
 constexpr int kMicrobatches = 8;
 
-const Trained& alone() {
-  static const Workload workload = small_model("gpt");
-  static const Trained one = train(*workload.graph, plan_of(*workload.graph, "gpipe", 1, kMicrobatches));
-  return one;
-}
-
 class EverySchedule : public testing::TestWithParam<std::string> {};
 
 TEST_P(EverySchedule, EqualsOneProcess) {
@@ -37,11 +31,11 @@ TEST_P(EverySchedule, EqualsOneProcess) {
       if (schedule->splits > 1) slices = small_slices("gpt", schedule->splits, tensor);
       return train(*workload.graph, plan_over(*workload.graph, *schedule), slices ? &*slices : nullptr);
     };
-    expect_equal(alone(), run(whole, 1));
+    expect_equal(alone("gpt", kMicrobatches), run(whole, 1));
     ++ran;
     if (ranks > 2) continue;
     SCOPED_TRACE("two tensor-parallel ranks each");
-    expect_equal(alone(), run(cut, 2));
+    expect_equal(alone("gpt", kMicrobatches), run(cut, 2));
   }
   EXPECT_GT(ran, 0);
 }
@@ -64,7 +58,7 @@ TEST(ScheduleOfAFile, EqualsOneProcess) {
   for (const std::string family : {"zb-v", "stp", "dualpipe"}) {
     SCOPED_TRACE(family);
     const Schedule read = read_schedule_csv(to_csv(make_schedule(family, 2, kMicrobatches), false), "from a file");
-    expect_equal(alone(), train(*workload.graph, plan_over(*workload.graph, read)));
+    expect_equal(alone("gpt", kMicrobatches), train(workload, read));
   }
 }
 
@@ -77,7 +71,7 @@ TEST(ScheduleOfAFile, PlacedRecomputeAndOffloadEqualOneProcess) {
     SCOPED_TRACE(base);
     const Schedule order =
         make_schedule("auto-memory", 2, kMicrobatches, {{"base", base}, {"memory", "2"}, {"ways", "both"}}, costs);
-    expect_equal(alone(), train(*workload.graph, plan_over(*workload.graph, order)));
+    expect_equal(alone("gpt", kMicrobatches), train(workload, order));
   }
 }
 
@@ -87,12 +81,12 @@ TEST(ScheduleOfAFile, ShippedOrdersEqualOneProcess) {
   request.layers = 8;
   const Workload workload = make_workload(request, {.degrees = {.micro = 2}, .precision = Precision::Fp32});
   ASSERT_GE(workload.graph->units.size(), 16u);
-  const Trained one = train(*workload.graph, plan_of(*workload.graph, "gpipe", 1, kMicrobatches));
+  const Trained one = alone(workload, kMicrobatches);
   for (const char* name : {"wave-p4-m8-8k.csv", "wave-p4-m8-32k.csv"}) {
     SCOPED_TRACE(name);
     const Schedule order = load_schedule_csv(std::string(PANPIPE_SCENARIOS "/schedules/") + name);
     ASSERT_EQ(order.microbatches, kMicrobatches);
-    expect_equal(one, train(*workload.graph, plan_over(*workload.graph, order)));
+    expect_equal(one, train(workload, order));
   }
 }
 
@@ -106,7 +100,7 @@ TEST(ScheduleOfAFile, SlotsThatBeginOnEachRankEqualOneProcess) {
                       {{"forward_slots", std::to_string(forward)}, {"backward_slots", std::to_string(backward)}});
     ASSERT_EQ(order.chains.size(), 2U);
     const Schedule read = read_schedule_csv(to_csv(order, false), "from a file");
-    expect_equal(alone(), train(*workload.graph, plan_over(*workload.graph, read)));
+    expect_equal(alone("gpt", kMicrobatches), train(workload, read));
   }
 }
 
@@ -133,8 +127,8 @@ TEST(ScheduleWithRecompute, EqualsOneProcess) {
     for (const std::string family : {"1f1b", "zb-v"}) {
       SCOPED_TRACE(fmt::format("{} over {} tensor-parallel ranks", family, tensor));
       const Schedule schedule = with_recompute(make_schedule(family, 2, kMicrobatches));
-      const Trained run = train(*workload.graph, plan_over(*workload.graph, schedule));
-      expect_equal(alone(), run);
+      const Trained run = train(workload, schedule);
+      expect_equal(alone("gpt", kMicrobatches), run);
       const auto recomputed = std::count_if(run.spans[0].begin(), run.spans[0].end(), [](const Span& span) {
         return span.lane == Lane::Compute && span.action.kind == ActionKind::R;
       });
@@ -154,7 +148,7 @@ TEST(ScheduleWithMemoryOptions, EqualsOneProcess) {
   for (const auto& [family, options] : cases) {
     SCOPED_TRACE(family);
     const Schedule schedule = make_schedule(family, 2, kMicrobatches, options);
-    expect_equal(alone(), train(*workload.graph, plan_over(*workload.graph, schedule)));
+    expect_equal(alone("gpt", kMicrobatches), train(workload, schedule));
   }
 }
 
@@ -183,8 +177,8 @@ TEST(ScheduleWithOffload, EqualsOneProcess) {
     for (const std::string family : {"1f1b", "zb-v"}) {
       SCOPED_TRACE(fmt::format("{} over {} tensor-parallel ranks", family, tensor));
       const Schedule schedule = with_offload(make_schedule(family, 2, kMicrobatches));
-      const Trained run = train(*workload.graph, plan_over(*workload.graph, schedule));
-      expect_equal(alone(), run);
+      const Trained run = train(workload, schedule);
+      expect_equal(alone("gpt", kMicrobatches), run);
       std::int64_t away = 0, back = 0;
       int copies = 0;
       for (const Span& span : run.spans[0]) {
@@ -202,13 +196,13 @@ TEST(ScheduleWithOffload, EqualsOneProcess) {
 // Two copies of the model run against each other: the halves of the samples go to one each, and the loss is that of all.
 TEST(Bidirectional, EachPathTakesItsHalfOfTheSamples) {
   const Workload workload = small_model("llama");
-  const Trained one = train(*workload.graph, plan_of(*workload.graph, "gpipe", 1, kMicrobatches));
+  const Trained one = alone(workload, kMicrobatches);
   for (const std::string family : {"dualpipe", "chimera"}) {
     SCOPED_TRACE(family);
     const Plan plan = plan_of(*workload.graph, family, 2, kMicrobatches);
     ASSERT_EQ(plan.schedule.chains.size(), 2u);
     expect_equal(one, train(*workload.graph, plan));
-    expect_equal(one, train(*workload.graph, plan_of(*workload.graph, family, 2, kMicrobatches / 2, 2)));
+    expect_equal(one, train(workload, family, 2, kMicrobatches / 2, 2));
   }
 }
 

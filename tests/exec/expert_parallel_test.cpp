@@ -24,9 +24,8 @@ WorkloadShape shape_of(int expert, int tensor = 1, int expert_tensor = 0) {
   return shape;
 }
 
-Trained alone(const std::string& model, int microbatches) {
-  const Workload workload = small_config_model(model, shape_of(1));
-  return train(*workload.graph, plan_of(*workload.graph, "gpipe", 1, microbatches));
+Trained experts_alone(const std::string& model, int microbatches) {
+  return alone(small_config_model(model, shape_of(1)), microbatches);
 }
 
 // Mixtral; shared experts with a gate; shared experts, latents and a first layer without experts; biases and transposed weights.
@@ -34,37 +33,37 @@ const std::vector<std::string> kModels = {"mixtral", "qwen2_moe", "deepseek_v3",
 
 TEST(ExpertParallel, EqualsOneProcess) {
   for (const std::string& model : kModels) {
-    const Trained one = alone(model, 4);
+    const Trained one = experts_alone(model, 4);
     for (const int experts : {2, 4}) {
       SCOPED_TRACE(model + " over " + std::to_string(experts));
       const Workload workload = small_config_model(model, shape_of(experts));
-      expect_equal(one, train(*workload.graph, plan_of(*workload.graph, "gpipe", 1, 4 / experts, experts)));
+      expect_equal(one, train(workload, "gpipe", 1, 4 / experts, experts));
     }
   }
 }
 
 TEST(ExpertParallel, EqualsOneProcessWhereSeveralRanksHoldTheSameExperts) {
   const Workload workload = small_config_model("mixtral", shape_of(2));
-  expect_equal(alone("mixtral", 4), train(*workload.graph, plan_of(*workload.graph, "gpipe", 1, 1, 4)));
+  expect_equal(experts_alone("mixtral", 4), train(workload, "gpipe", 1, 1, 4));
 }
 
 TEST(ExpertParallel, EqualsOneProcessInsideAPipeline) {
   for (const std::string model : {"mixtral", "deepseek_v3"}) {
-    const Trained one = alone(model, 8);
+    const Trained one = experts_alone(model, 8);
     const Workload workload = small_config_model(model, shape_of(2));
     for (const std::string family : {"1f1b", "zb-h1", "dualpipe", "dualpipe-v"}) {
       SCOPED_TRACE(model + " " + family);
-      expect_equal(one, train(*workload.graph, plan_of(*workload.graph, family, 2, 4, 2)));
+      expect_equal(one, train(workload, family, 2, 4, 2));
     }
   }
 }
 
 TEST(ExpertParallel, EqualsOneProcessWithRecompute) {
   const Workload workload = small_config_model("mixtral", shape_of(2));
-  const Trained one = alone("mixtral", 8);
+  const Trained one = experts_alone("mixtral", 8);
   for (const std::string family : {"1f1b", "zb-h1"}) {
     SCOPED_TRACE(family);
-    expect_equal(one, train(*workload.graph, plan_over(*workload.graph, make_schedule(family, 2, 4), 2, Recompute::Full)));
+    expect_equal(one, train(workload, make_schedule(family, 2, 4), 2, Recompute::Full));
   }
 }
 
@@ -72,13 +71,13 @@ TEST(ExpertParallel, EqualsOneProcessWithRecompute) {
 // tensor-parallel ranks, or across them.
 TEST(ExpertParallel, EqualsOneProcessWithTensorParallelism) {
   for (const std::string& model : kModels) {
-    const Trained one = alone(model, 4);
+    const Trained one = experts_alone(model, 4);
     for (const auto& [expert, expert_tensor, data] :
          {std::tuple{1, 1, 1}, {2, 1, 1}, {2, 1, 2}, {4, 1, 2}, {2, 0, 2}, {2, 0, 4}}) {
       SCOPED_TRACE(model + " expert " + std::to_string(expert) + " expert_tensor " + std::to_string(expert_tensor) + " data " +
                    std::to_string(data));
       const Workload workload = small_config_model(model, shape_of(expert, 2, expert_tensor));
-      expect_equal(one, train(*workload.graph, plan_of(*workload.graph, "gpipe", 1, 4 / data, data)));
+      expect_equal(one, train(workload, "gpipe", 1, 4 / data, data));
     }
   }
 }
@@ -92,7 +91,7 @@ TEST(ExpertParallel, EqualsOneProcessWhereRanksGetNoTokens) {
     return workload;
   };
   const Workload whole = biased(shape_of(1));
-  const Trained one = train(*whole.graph, plan_of(*whole.graph, "gpipe", 1, 4));
+  const Trained one = alone(whole, 4);
   const at::Tensor idle = one.gradients.at("model.layers.1.mlp.experts.gate_up_proj").narrow(0, 0, 2);
   ASSERT_EQ(idle.abs().max().item<float>(), 0);
   for (const int experts : {2, 4})
@@ -100,14 +99,14 @@ TEST(ExpertParallel, EqualsOneProcessWhereRanksGetNoTokens) {
       SCOPED_TRACE(family + " over " + std::to_string(experts));
       const Workload workload = biased(shape_of(experts));
       const int ranks = family == "gpipe" ? 1 : 2;
-      expect_equal(one, train(*workload.graph, plan_of(*workload.graph, family, ranks, 4 / experts, experts)));
+      expect_equal(one, train(workload, family, ranks, 4 / experts, experts));
     }
 }
 
 // All-to-alls stand on the tensor lane under the name that predictions give them: two a layer and direction.
 TEST(ExpertParallel, ExchangesStandOnTheTensorLane) {
   const Workload workload = small_config_model("mixtral", shape_of(2));
-  const Trained run = train(*workload.graph, plan_of(*workload.graph, "gpipe", 1, 1, 2));
+  const Trained run = train(workload, "gpipe", 1, 1, 2);
   for (const auto& spans : run.spans) {
     int forward = 0, backward = 0;
     for (const Span& span : spans) {

@@ -1,40 +1,14 @@
 #include "tests/exec/exported_check.hpp"
 
 #include <ATen/Functions.h>
-#include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <fmt/format.h>
 
-#include <fstream>
-#include <nlohmann/json.hpp>
-#include <thread>
-
-#include "base/error.hpp"
-#include "exec/engine/parameters.hpp"
-#include "exec/engine/worker.hpp"
+#include "exec/engine/checkpoint/safetensors.hpp"
+#include "tests/exec/step_on_threads.hpp"
 
 namespace panpipe::exec {
 namespace {
-
-std::map<std::string, at::Tensor> read_safetensors(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw std::runtime_error("cannot read " + path);
-  std::uint64_t length = 0;
-  file.read(reinterpret_cast<char*>(&length), sizeof length);
-  std::string text(length, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(length));
-  static const std::map<std::string, at::ScalarType> kTypes = {
-      {"F32", at::kFloat}, {"F64", at::kDouble}, {"I64", at::kLong}, {"BOOL", at::kBool}};
-  std::map<std::string, at::Tensor> tensors;
-  const nlohmann::json header = nlohmann::json::parse(text);
-  for (const auto& [name, entry] : header.items()) {
-    at::Tensor value = at::empty(entry["shape"].get<std::vector<std::int64_t>>(), kTypes.at(entry["dtype"]));
-    file.seekg(static_cast<std::streamoff>(8 + length + entry["data_offsets"][0].get<std::uint64_t>()));
-    file.read(static_cast<char*>(value.data_ptr()), static_cast<std::streamsize>(value.nbytes()));
-    tensors.emplace(name, value);
-  }
-  return tensors;
-}
 
 // Largest difference relative to the largest expected value; both may be empty.
 double relative(const at::Tensor& expected, const at::Tensor& found, double least_scale) {
@@ -48,7 +22,9 @@ double relative(const at::Tensor& expected, const at::Tensor& found, double leas
 
 Reference read_reference(const std::string& safetensors_file) {
   Reference reference;
-  for (const auto& [name, value] : read_safetensors(safetensors_file)) {
+  const SafetensorsFile file(safetensors_file);
+  for (const auto& [name, stored] : file.tensors()) {
+    const at::Tensor value = file.read(name);
     if (name == "loss") {
       reference.expected.loss = value.item<double>();
     } else if (name.starts_with("gradient/")) {
@@ -91,56 +67,16 @@ Plan plan_of(const OperatorGraph& graph, const Cut& cut, int microbatches) {
 
 StepOutcome train(const OperatorGraph& graph, const Plan& plan, const Reference& reference) {
   const StageLayout layout = make_stage_layout(graph, plan);
-  const auto transports = make_local_transports(plan.pipeline);
   const DataSource data = [&](int input, std::int64_t sample) { return reference.batches[sample].at(graph.tensors[input].name); };
-  std::vector<std::unique_ptr<SeededParameters>> stores;
-  std::vector<double> losses(plan.pipeline);
-  std::vector<std::exception_ptr> failures(losses.size());
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < plan.pipeline; ++rank) {
-    stores.push_back(std::make_unique<SeededParameters>(graph, layout, stages_of(plan, rank), 7));
-  }
-  for (int rank = 0; rank < plan.pipeline; ++rank) {
-    threads.emplace_back([&, rank] {
-      const auto at = static_cast<std::size_t>(rank);
-      try {
-        // As the reference was made. The number is partly the process's own: asking first makes this thread's.
-        (void)at::get_num_threads();
-        at::set_num_threads(1);
-        WorkerOptions options;
-        options.seed = 7;
-        RankSite site{graph, plan, layout, *transports[at]};
-        Worker worker(site, *stores[at], data, options);
-        losses[at] = worker.step(0).loss_sum;
-      } catch (const std::exception& error) {
-        failures[at] = std::current_exception();
-        transports[at]->abort(error.what());
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  // The first to fail aborted the others: what is no lost peer is the cause.
-  std::exception_ptr cause;
-  for (const std::exception_ptr& failure : failures) {
-    if (!failure) continue;
-    try {
-      std::rethrow_exception(failure);
-    } catch (const PeerLost&) {
-      if (!cause) cause = failure;
-    } catch (...) {
-      cause = failure;
-    }
-  }
-  if (cause) std::rethrow_exception(cause);
   StepOutcome outcome;
-  for (const double loss : losses) outcome.loss += loss / layout.microbatches;
-  for (const auto& store : stores) {
-    for (const auto& [tensor, value] : store->trained()) {
+  for (const RankStep& rank : step_on_threads(graph, plan, layout, data)) {
+    outcome.loss += rank.result.loss_sum / layout.microbatches;
+    for (const auto& [tensor, value] : rank.parameters->trained()) {
       if (!value.grad().defined()) continue;
       at::Tensor& sum = outcome.gradients[graph.tensors[tensor].name];
       sum = sum.defined() ? sum.add(value.grad()) : value.grad();
     }
-    for (const auto& [tensor, value] : store->buffers()) outcome.buffers[graph.tensors[tensor].name] = value;
+    for (const auto& [tensor, value] : rank.parameters->buffers()) outcome.buffers[graph.tensors[tensor].name] = value;
   }
   return outcome;
 }

@@ -1,25 +1,21 @@
 #include "tests/exec/pipeline_equality.hpp"
 
 #include <ATen/Functions.h>
-#include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <gtest/gtest.h>
 
-#include <thread>
+#include <tuple>
 
 #include "base/input/yaml_document.hpp"
 #include "costmodel/plan/slots.hpp"
 #include "costmodel/workload/model_config.hpp"
 #include "exec/engine/context/context_graph.hpp"
 #include "exec/engine/mesh.hpp"
-#include "exec/engine/parameters.hpp"
 #include "exec/engine/tensor_parallel_shards.hpp"
-#include "exec/engine/worker.hpp"
+#include "tests/exec/step_on_threads.hpp"
 
 namespace panpipe::exec {
 namespace {
-
-constexpr std::uint64_t kSeed = 7;
 
 // Token ids, labels and pixels that depend on (input, sample) alone.
 DataSource counted_data(const OperatorGraph& graph, bool ignore_labels) {
@@ -35,13 +31,12 @@ DataSource counted_data(const OperatorGraph& graph, bool ignore_labels) {
   };
 }
 
-using Stores = std::vector<std::unique_ptr<SeededParameters>>;
-
 // Sums what ranks hold copies of, puts shards together.
-std::map<std::string, at::Tensor> whole_gradients(const OperatorGraph& graph, const Plan& plan, const Stores& stores) {
+std::map<std::string, at::Tensor> whole_gradients(const OperatorGraph& graph, const Plan& plan,
+                                                  const std::vector<RankStep>& ranks) {
   std::map<int, std::vector<at::Tensor>> by_shard;  // root -> sum per neighbour that holds a part
-  for (std::size_t rank = 0; rank < stores.size(); ++rank) {
-    for (const auto& [root, value] : stores[rank]->trained()) {
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    for (const auto& [root, value] : ranks[rank].parameters->trained()) {
       if (!value.grad().defined()) continue;
       const int sharing = devices_that_share(graph.tensors[root], plan);
       const auto shard = static_cast<std::size_t>(device_of_position(plan, static_cast<int>(rank)) % sharing);
@@ -205,40 +200,38 @@ Trained train(const OperatorGraph& whole, const Plan& plan, const SliceGraph* sl
   const OperatorGraph& graph = slices ? slices->graph : whole;
   StageLayout layout = make_stage_layout(graph, plan, slices ? slices->cut : std::vector<int>{});
   choose_recomputed(graph, plan, recompute, layout);
-  const int ranks = plan.device_count();
-  const auto transports = make_local_transports(ranks);
-  Stores stores;
-  for (int rank = 0; rank < ranks; ++rank) {
-    const MeshPlace place = place_of(plan, rank);
-    stores.push_back(std::make_unique<SeededParameters>(graph, layout, stages_of(plan, place.position), kSeed, false, at::kCPU,
-                                                        device_of_position(plan, rank)));
-  }
   Trained result;
-  result.spans.resize(ranks);
-  std::vector<std::thread> threads;
-  std::vector<double> losses(ranks);
-  for (int rank = 0; rank < ranks; ++rank) {
-    threads.emplace_back([&, rank] {
-      const auto r = static_cast<std::size_t>(rank);
-      RankSite site{graph, plan, layout, *transports[r]};
-      at::get_num_threads();  // makes the thread's own copy of the number
-      at::set_num_threads(1);
-      try {
-        Worker worker(site, *stores[r], counted_data(whole, ignore_labels),
-                      {.seed = kSeed, .exchange = exchange_of(plan.schedule, {})});
-        StepResult step = worker.step(0);
-        losses[r] = step.loss_sum;
-        result.spans[r] = std::move(step.spans);
-      } catch (const std::exception& error) {
-        transports[r]->abort(error.what());
-        ADD_FAILURE() << "rank " << rank << ": " << error.what();
-      }
-    });
+  try {
+    std::vector<RankStep> ranks = step_on_threads(graph, plan, layout, counted_data(whole, ignore_labels));
+    for (RankStep& rank : ranks) {
+      result.loss += rank.result.loss_sum / (layout.microbatches * plan.data);
+      result.spans.push_back(std::move(rank.result.spans));
+    }
+    result.gradients = whole_gradients(graph, plan, ranks);
+  } catch (const std::exception& error) {
+    ADD_FAILURE() << error.what();
   }
-  for (std::thread& thread : threads) thread.join();
-  for (const double loss : losses) result.loss += loss / (layout.microbatches * plan.data);
-  if (!testing::Test::HasFailure()) result.gradients = whole_gradients(graph, plan, stores);
   return result;
+}
+
+Trained train(const Workload& workload, const std::string& family, int ranks, int microbatches, int data,
+              const ScheduleOptions& options) {
+  return train(*workload.graph, plan_of(*workload.graph, family, ranks, microbatches, data, options));
+}
+
+Trained train(const Workload& workload, Schedule schedule, int data, Recompute recompute) {
+  return train(*workload.graph, plan_over(*workload.graph, std::move(schedule), data, recompute));
+}
+
+Trained alone(const Workload& workload, int microbatches, bool ignore_labels) {
+  return train(*workload.graph, plan_of(*workload.graph, "gpipe", 1, microbatches), nullptr, ignore_labels);
+}
+
+const Trained& alone(const std::string& model, int microbatches, bool ignore_labels) {
+  static std::map<std::tuple<std::string, int, bool>, Trained> known;
+  const auto [found, first] = known.try_emplace({model, microbatches, ignore_labels});
+  if (first) found->second = alone(small_model(model), microbatches, ignore_labels);
+  return found->second;
 }
 
 void expect_equal(const Trained& one, const Trained& other) {

@@ -49,6 +49,14 @@ Plan plan_of(const OperatorGraph& graph, const std::string& family, int ranks, i
 Trained train(const OperatorGraph& graph, const Plan& plan, const SliceGraph* slices = nullptr, bool ignore_labels = false,
               const RecomputeScope& recompute = {});
 
+// The plans of plan_of() and plan_over().
+Trained train(const Workload& workload, const std::string& family, int ranks, int microbatches, int data = 1,
+              const ScheduleOptions& options = {});
+Trained train(const Workload& workload, Schedule schedule, int data = 1, Recompute recompute = Recompute::None);
+// One process.
+Trained alone(const Workload& workload, int microbatches, bool ignore_labels = false);
+const Trained& alone(const std::string& model, int microbatches, bool ignore_labels = false);  // the small one, trained once
+
 // Within 1e-5 of the largest value, fp32.
 void expect_equal(const Trained& one, const Trained& other);
 

@@ -51,8 +51,8 @@ TEST(SelectiveRecompute, EqualsWhatKeepsEverything) {
   for (const std::string model : {"gpt", "llama", "bert"}) {
     SCOPED_TRACE(model);
     const Workload workload = with_dropout(model), plain = small_model(model);
-    const Trained one = train(*workload.graph, plan_of(*workload.graph, "gpipe", 1, 4));
-    EXPECT_NE(one.loss, train(*plain.graph, plan_of(*plain.graph, "gpipe", 1, 4)).loss) << "something is dropped";
+    const Trained one = alone(workload, 4);
+    EXPECT_NE(one.loss, alone(plain, 4).loss) << "something is dropped";
     for (const std::string family : {"1f1b", "zb-h1", "zb-v"}) expect_equal_over(*workload.graph, family, one, {});
     for (const RecomputeScope& scope :
          {modules({Module::Mlp}), modules({Module::LayerNorm}), modules({Module::CoreAttention, Module::LayerNorm, Module::Mlp}),
@@ -75,7 +75,7 @@ TEST(SelectiveRecompute, EqualsOverExpertsAndLatents) {
         std::pair{"gpt_neox", std::vector{modules({Module::Mlp})}}}) {
     SCOPED_TRACE(type);
     const Workload workload = small_config_model(type);
-    const Trained one = train(*workload.graph, plan_of(*workload.graph, "gpipe", 1, 4));
+    const Trained one = alone(workload, 4);
     for (const RecomputeScope& scope : scopes)
       for (const std::string family : {"1f1b", "zb-h1"}) expect_equal_over(*workload.graph, family, one, scope);
   }
@@ -84,7 +84,7 @@ TEST(SelectiveRecompute, EqualsOverExpertsAndLatents) {
 TEST(SelectiveRecompute, EqualsOverTensorParallelRanks) {
   for (const bool sequence : {false, true}) {
     const Workload workload = with_dropout("gpt", 2, sequence);
-    const Trained one = train(*workload.graph, plan_over(*workload.graph, make_schedule("1f1b", 2, 4, {})));
+    const Trained one = train(workload, make_schedule("1f1b", 2, 4, {}));
     for (const RecomputeScope& scope : {RecomputeScope(), modules({Module::LayerNorm, Module::Mlp}),
                                         operators({Kind::Norms, Kind::Elementwise, Kind::Products})})
       for (const std::string family : {"1f1b", "zb-h1"}) expect_equal_over(*workload.graph, family, one, scope);
@@ -95,7 +95,7 @@ TEST(SelectiveRecompute, EqualsOverSlicesOfTheSequence) {
   const Workload whole = small_model("llama");
   const SliceGraph slices = small_slices("llama", 2);
   const Schedule schedule = make_schedule("seq-1f1b", 2, 4, {{"sequence_splits", "2"}});
-  const Trained one = train(*whole.graph, plan_of(*whole.graph, "gpipe", 1, 4));
+  const Trained one = alone(whole, 4);
   for (const RecomputeScope& scope : {RecomputeScope(), modules({Module::CoreAttention, Module::LayerNorm, Module::Mlp}),
                                       operators({Kind::Elementwise, Kind::Products})})
     expect_equal(one, train(*whole.graph, plan_over(*whole.graph, schedule, 1, Recompute::Selective), &slices, false, scope));
@@ -104,7 +104,7 @@ TEST(SelectiveRecompute, EqualsOverSlicesOfTheSequence) {
 // Parts of blocks: `every` and `first` leave others as they are.
 TEST(SelectiveRecompute, EqualsWhereSomeBlocksKeepEverything) {
   const Workload workload = with_dropout("gpt");
-  const Trained one = train(*workload.graph, plan_of(*workload.graph, "gpipe", 1, 4));
+  const Trained one = alone(workload, 4);
   RecomputeScope scope = modules({Module::Mlp});
   scope.every = 2;
   expect_equal_over(*workload.graph, "1f1b", one, scope);

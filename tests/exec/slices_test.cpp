@@ -19,13 +19,6 @@ Schedule sliced(int ranks, int microbatches, int splits) {
   return make_schedule("seq-1f1b", ranks, microbatches, {{"sequence_splits", std::to_string(splits)}});
 }
 
-const Trained& alone(const std::string& model) {
-  static std::map<std::string, Trained> known;
-  if (const auto found = known.find(model); found != known.end()) return found->second;
-  const Workload workload = small_model(model);
-  return known[model] = train(*workload.graph, plan_of(*workload.graph, "gpipe", 1, 8));
-}
-
 Trained in_slices(const std::string& model, const Schedule& schedule, int data = 1, Recompute recompute = Recompute::None) {
   const Workload workload = small_model(model);
   const SliceGraph slices = small_slices(model, schedule.splits);
@@ -38,11 +31,11 @@ TEST(Slices, EqualWholeSequencesOverRanksSplitsAndReplicas) {
       for (const int splits : {2, 4})
         for (const int data : {1, 2}) {
           SCOPED_TRACE(fmt::format("{}: {} ranks, {} slices, {} replicas", model, ranks, splits, data));
-          expect_equal(alone(model), in_slices(model, sliced(ranks, 8 / data, splits), data));
+          expect_equal(alone(model, 8), in_slices(model, sliced(ranks, 8 / data, splits), data));
         }
 }
 
-TEST(Slices, OfOneTokenEach) { expect_equal(alone("gpt"), in_slices("gpt", sliced(2, 8, 16))); }
+TEST(Slices, OfOneTokenEach) { expect_equal(alone("gpt", 8), in_slices("gpt", sliced(2, 8, 16))); }
 
 TEST(Slices, OverTensorParallelRanksWithTheSequenceCutToo) {
   for (const std::string model : {"gpt", "llama"})
@@ -50,7 +43,7 @@ TEST(Slices, OverTensorParallelRanksWithTheSequenceCutToo) {
       SCOPED_TRACE(fmt::format("{}{}", model, sequence_parallel ? ", each rank its part of a slice" : ""));
       const Workload workload = small_model(model, 2, sequence_parallel);
       const SliceGraph slices = small_slices(model, 4, 2, sequence_parallel);
-      expect_equal(alone(model), train(*workload.graph, plan_over(*workload.graph, sliced(2, 8, 4)), &slices));
+      expect_equal(alone(model, 8), train(*workload.graph, plan_over(*workload.graph, sliced(2, 8, 4)), &slices));
     }
 }
 
@@ -58,8 +51,8 @@ TEST(Slices, OverTensorParallelRanksWithTheSequenceCutToo) {
 TEST(Slices, WeighTheirLossByTheLabelsThatCount) {
   for (const int tensor : {1, 2}) {
     const Workload whole = small_model("gpt"), workload = small_model("gpt", tensor);
-    const Trained one = train(*whole.graph, plan_of(*whole.graph, "gpipe", 1, 4), nullptr, true);
-    EXPECT_GT(std::abs(one.loss - alone("gpt").loss), 1e-4) << "other labels, another loss";
+    const Trained one = alone(whole, 4, true);
+    EXPECT_GT(std::abs(one.loss - alone("gpt", 8).loss), 1e-4) << "other labels, another loss";
     const SliceGraph slices = small_slices("gpt", 4, tensor);
     expect_equal(one, train(*workload.graph, plan_over(*workload.graph, sliced(2, 4, 4)), &slices, true));
   }
@@ -90,7 +83,7 @@ Schedule with_halves(Schedule schedule, bool late) {
 TEST(Slices, RunBackwardsInHalves) {
   for (const bool late : {false, true}) {
     SCOPED_TRACE(late);
-    expect_equal(alone("gpt"), in_slices("gpt", with_halves(sliced(2, 8, 2), late)));
+    expect_equal(alone("gpt", 8), in_slices("gpt", with_halves(sliced(2, 8, 2), late)));
   }
 }
 
@@ -110,9 +103,9 @@ Schedule with_copies(Schedule schedule) {
 }
 
 TEST(Slices, AreRecomputedAndOffloadedLikeMicrobatches) {
-  expect_equal(alone("gpt"), in_slices("gpt", sliced(2, 8, 4), 1, Recompute::Full));
-  expect_equal(alone("gpt"), in_slices("gpt", sliced(2, 8, 4), 1, Recompute::Selective));
-  expect_equal(alone("llama"), in_slices("llama", with_copies(sliced(2, 8, 2))));
+  expect_equal(alone("gpt", 8), in_slices("gpt", sliced(2, 8, 4), 1, Recompute::Full));
+  expect_equal(alone("gpt", 8), in_slices("gpt", sliced(2, 8, 4), 1, Recompute::Selective));
+  expect_equal(alone("llama", 8), in_slices("llama", with_copies(sliced(2, 8, 2))));
 }
 
 Schedule slim(int ranks, int microbatches, int splits, int chunks) {
@@ -131,16 +124,16 @@ TEST(Slices, OfSlimPipeEqualWholeSequencesWithAndWithoutExchange) {
         const SliceGraph slices = small_slices(model, splits);
         Plan plan = plan_over(*workload.graph, slim(ranks, 8, splits, chunks));
         if (!exchange) plan.schedule.name = "the same order of another name";
-        expect_equal(alone(model), train(*workload.graph, plan, &slices));
+        expect_equal(alone(model, 8), train(*workload.graph, plan, &slices));
       }
 }
 
 TEST(Slices, ShareAttentionOverShardsReplicasAndRecompute) {
   const Workload whole = small_model("gpt"), cut = small_model("gpt", 2);
   const SliceGraph slices = small_slices("gpt", 4), of_shards = small_slices("gpt", 4, 2);
-  expect_equal(alone("gpt"), train(*cut.graph, plan_over(*cut.graph, slim(2, 8, 4, 2)), &of_shards));
-  expect_equal(alone("gpt"), train(*whole.graph, plan_over(*whole.graph, slim(2, 4, 4, 2), 2), &slices));
-  expect_equal(alone("gpt"), train(*whole.graph, plan_over(*whole.graph, slim(2, 8, 4, 2), 1, Recompute::Full), &slices));
+  expect_equal(alone("gpt", 8), train(*cut.graph, plan_over(*cut.graph, slim(2, 8, 4, 2)), &of_shards));
+  expect_equal(alone("gpt", 8), train(*whole.graph, plan_over(*whole.graph, slim(2, 4, 4, 2), 2), &slices));
+  expect_equal(alone("gpt", 8), train(*whole.graph, plan_over(*whole.graph, slim(2, 8, 4, 2), 1, Recompute::Full), &slices));
 }
 
 // Windows and shared key heads; a window of five tokens sees little or nothing of the keys that move.
@@ -148,7 +141,7 @@ TEST(Slices, ShareAttentionOfWindowsAndGroups) {
   for (const char* type : {"mistral", "qwen3"}) {
     SCOPED_TRACE(type);
     const Workload workload = small_config_model(type);
-    const Trained one = train(*workload.graph, plan_of(*workload.graph, "gpipe", 1, 4));
+    const Trained one = alone(workload, 4);
     const SliceGraph slices = slice_graph(small_config_request(type), workload.shape, *workload.graph, 8);
     expect_equal(one, train(*workload.graph, plan_over(*workload.graph, slim(4, 4, 8, 1)), &slices));
   }

@@ -14,18 +14,13 @@
 namespace panpipe::exec {
 namespace {
 
-Trained alone(const std::string& model, int microbatches) {
-  const Workload workload = small_model(model);
-  return train(*workload.graph, plan_of(*workload.graph, "gpipe", 1, microbatches));
-}
-
 TEST(TensorParallel, EqualsOneProcess) {
   for (const std::string model : {"gpt", "llama", "bert", "vit", "mllm"}) {
     const Trained one = alone(model, 4);
     for (const int degree : {2, 4}) {
       SCOPED_TRACE(model + " over " + std::to_string(degree));
       const Workload workload = small_model(model, degree);
-      expect_equal(one, train(*workload.graph, plan_of(*workload.graph, "gpipe", 1, 4)));
+      expect_equal(one, train(workload, "gpipe", 1, 4));
     }
   }
 }
@@ -36,10 +31,10 @@ TEST(TensorParallel, EqualsOneProcessInsideAPipeline) {
     const Workload workload = small_model(model, 2);
     for (const std::string family : {"1f1b", "zb-h1"}) {
       SCOPED_TRACE(model + " " + family);
-      expect_equal(one, train(*workload.graph, plan_of(*workload.graph, family, 2, 4)));
+      expect_equal(one, train(workload, family, 2, 4));
     }
     SCOPED_TRACE(model + " interleaved");
-    expect_equal(one, train(*workload.graph, plan_of(*workload.graph, "interleaved-1f1b", 2, 4, 1, {{"stages_per_rank", "2"}})));
+    expect_equal(one, train(workload, "interleaved-1f1b", 2, 4, 1, {{"stages_per_rank", "2"}}));
   }
 }
 
@@ -66,10 +61,10 @@ TEST(TensorParallel, EqualsOneProcessWhenWoven) {
 TEST(TensorParallel, EqualsOneProcessWithReplicasAndRecompute) {
   const Workload workload = small_model("gpt", 2);
   const Trained one = alone("gpt", 4);
-  expect_equal(one, train(*workload.graph, plan_of(*workload.graph, "1f1b", 2, 2, 2)));
+  expect_equal(one, train(workload, "1f1b", 2, 2, 2));
   for (const std::string family : {"1f1b", "zb-h1"}) {
     SCOPED_TRACE(family);
-    expect_equal(one, train(*workload.graph, plan_over(*workload.graph, make_schedule(family, 2, 4), 1, Recompute::Full)));
+    expect_equal(one, train(workload, make_schedule(family, 2, 4), 1, Recompute::Full));
   }
 }
 
@@ -77,7 +72,7 @@ TEST(TensorParallel, EqualsOneProcessWithTheSequenceCutToo) {
   for (const std::string model : {"gpt", "llama", "bert"}) {
     SCOPED_TRACE(model);
     const Workload workload = small_model(model, 2, true);
-    expect_equal(alone(model, 4), train(*workload.graph, plan_of(*workload.graph, "zb-h1", 2, 4)));
+    expect_equal(alone(model, 4), train(workload, "zb-h1", 2, 4));
   }
 }
 
@@ -85,7 +80,7 @@ TEST(TensorParallel, EqualsOneProcessWithTheSequenceCutToo) {
 // B.
 TEST(TensorParallel, SumsStandOnTheTensorLane) {
   const Workload workload = small_model("gpt", 2);
-  const Trained run = train(*workload.graph, plan_of(*workload.graph, "gpipe", 1, 1));
+  const Trained run = train(workload, "gpipe", 1, 1);
   for (const auto& spans : run.spans) {
     int forward = 0, backward = 0;
     for (const Span& span : spans) {
