@@ -13,6 +13,7 @@
 #include "exec/engine/checkpoint/checkpoint.hpp"
 #include "exec/engine/run/stop.hpp"
 #include "exec/engine/training/training_run.hpp"
+#include "exec/engine/transport/on_threads.hpp"
 #include "tests/exec/training_fixture.hpp"
 #include "tests/temporary_folder.hpp"
 
@@ -52,17 +53,13 @@ TEST(Checkpoint, ResumesBitEqual) {
 // Loads a checkpoint on every rank of another layout and writes it again, without a step.
 void rewrite(const std::string& scenario_file, const std::string& from, const std::string& directory) {
   const PreparedRun run(quiet(scenario_file, 1));
-  const auto transports = make_local_transports(run.world_size());
-  std::vector<std::thread> threads;
-  for (const auto& transport : transports)
-    threads.emplace_back([&] {
-      const Manifest manifest = read_manifest(from);
-      check_manifest(manifest, from, run);
-      Trainer trainer(run, *transport, manifest.position);
-      load_checkpoint(trainer, manifest, from);
-      write_checkpoint(trainer, directory, 0, -1);
-    });
-  for (std::thread& thread : threads) thread.join();
+  on_threads(make_local_transports(run.world_size()), [&](Transport& transport) {
+    const Manifest manifest = read_manifest(from);
+    check_manifest(manifest, from, run);
+    Trainer trainer(run, transport, manifest.position);
+    load_checkpoint(trainer, manifest, from);
+    write_checkpoint(trainer, directory, 0, -1);
+  });
 }
 
 TEST(Checkpoint, IsWholeOnAnyNumberOfRanks) {

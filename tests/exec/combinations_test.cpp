@@ -103,15 +103,14 @@ std::string recompute_of(const Cell& cell) {
 
 // Four microbatches over all replicas, of sequences longer than the windows.
 std::string scenario_of(const Cell& cell) {
-  const int data = value(cell, kData) == "2" ? 2 : 1, context = shares_sequences(cell) ? 2 : 1;
-  const int pipeline = value(cell, kPipeline) == "2" ? 2 : 1;
-  return fmt::format(
-      "panpipe: 1\ncluster: {{devices: {}, memory: 4 GiB, link: {{latency: 1 us, bandwidth: 10 GB/s}}}}\n"
-      "workload: {{config: {}, sequence: 16}}\nbatch: {{micro: 1, microbatches: {}}}\n"
-      "parallel: {{pipeline: {}, data: {}, context: {}, zero: {}{}}}\nschedule: {}\nrecompute: {}\n",
-      pipeline * data * context, config_of(cell), 4 / data, pipeline, data, context, value(cell, kZero),
-      context > 1 ? fmt::format(", context_exchange: {}", value(cell, kSequence)) : "",
-      value(cell, kSequence) == "slices" ? "{name: seq-1f1b, sequence_splits: 2}" : "1f1b", recompute_of(cell));
+  Mesh mesh{.pipeline = value(cell, kPipeline) == "2" ? 2 : 1, .data = value(cell, kData) == "2" ? 2 : 1};
+  mesh.more = ", zero: " + value(cell, kZero);
+  if (shares_sequences(cell)) mesh.context = 2, mesh.more += ", context_exchange: " + value(cell, kSequence);
+  return scenario_on(
+      mesh, fmt::format("config: {}, sequence: 16", config_of(cell)),
+      fmt::format("{{micro: 1, microbatches: {}}}", 4 / mesh.data),
+      fmt::format("schedule: {}\nrecompute: {}",
+                  value(cell, kSequence) == "slices" ? "{name: seq-1f1b, sequence_splits: 2}" : "1f1b", recompute_of(cell)));
 }
 
 struct Step {

@@ -155,14 +155,10 @@ TEST(Evaluation, TakesWholeBatchesOfWhatIsHeldOut) {
   const Folder folder;
   ids_file(folder, "a", 100, 1);
   const auto loss = [&](const std::string& evaluate) {
-    const std::string file =
-        folder.write("s.yaml", scenario_of(cases()[0], "",
-                                           "optimizer: {name: sgd, learning_rate: 0}\ndata: {tokens: a, held_out: 20 %}\n" +
-                                               fmt::format("training: {{evaluate: {}}}\n", evaluate)));
-    RunRequest request = quiet(file, 1);
-    request.metrics = folder.file("m.jsonl");
-    EXPECT_EQ(run_threads(file, request).error(), "");
-    return metrics_lines(request.metrics).at(0).at("validation_loss").get<double>();
+    const std::string scenario = scenario_of(cases()[0], "",
+                                             "optimizer: {name: sgd, learning_rate: 0}\ndata: {tokens: a, held_out: 20 %}\n" +
+                                                 fmt::format("training: {{evaluate: {}}}\n", evaluate));
+    return metrics_of(folder, scenario, 1).at(0).at("validation_loss").get<double>();
   };
   const double one = loss("{every: 1, steps: 1}");
   EXPECT_EQ(loss("{every: 1}"), one);

@@ -10,23 +10,12 @@
 namespace panpipe::exec {
 namespace {
 
-const std::string kSgd = "optimizer: {name: sgd, learning_rate: 0.1, momentum: 0.9, weight_decay: 0.01}\n";
-
-struct Mesh {
-  int pipeline = 1, data = 1, tensor = 1, expert = 1;
-  std::string more = "";  // of `parallel`
-};
-
 class ExpertTraining : public testing::Test {
  protected:
   // Eight microbatches over all replicas.
   std::string model_on(const Mesh& mesh, const std::string& extra) const {
-    return fmt::format(
-        "panpipe: 1\ncluster: {{devices: {}, memory: 4 GiB, link: {{latency: 1 us, bandwidth: 10 GB/s}}}}\n"
-        "workload: {{config: {}, sequence: 8}}\nbatch: {{micro: 2, microbatches: {}}}\n"
-        "parallel: {{pipeline: {}, data: {}, tensor: {}, expert: {}{}}}\n{}\n",
-        mesh.pipeline * mesh.data * mesh.tensor, config_, 8 / mesh.data, mesh.pipeline, mesh.data, mesh.tensor, mesh.expert,
-        mesh.more, extra);
+    return scenario_on(mesh, fmt::format("config: {}, sequence: 8", config_),
+                       fmt::format("{{micro: 2, microbatches: {}}}", 8 / mesh.data), extra);
   }
 
   const Folder folder_;
@@ -39,16 +28,15 @@ class ExpertTraining : public testing::Test {
 
 TEST_F(ExpertTraining, EqualsOneProcess) {
   const Trained one = train(model_on({}, kSgd));
-  for (const auto& [mesh, extra] : {std::pair{Mesh{1, 2, 1, 2}, kSgd},
-                                    {Mesh{2, 2, 1, 2}, kSgd + "schedule: zb-h1\n"},
-                                    {Mesh{1, 4, 1, 2, ", zero: 1"}, kSgd},
-                                    {Mesh{2, 2, 1, 2, ", zero: 1"}, kSgd + "schedule: dualpipe\n"},
-                                    {Mesh{1, 2, 2, 4, ", sequence_parallel: true, expert_tensor: 1, zero: 1"}, kSgd},
-                                    {Mesh{1, 2, 2, 2, ", sequence_parallel: true"}, kSgd},
-                                    {Mesh{2, 2, 1, 2}, kSgd + "recompute: full\n"},
-                                    {Mesh{2, 2, 1, 2}, kSgd + "schedule: {name: seq-1f1b, sequence_splits: 2}\n"}}) {
-    SCOPED_TRACE(
-        fmt::format("{} x {} x {}, expert {}{} {}", mesh.pipeline, mesh.data, mesh.tensor, mesh.expert, mesh.more, extra));
+  for (const auto& [mesh, extra] : {std::pair{Mesh{1, 2, 1, 1, 2}, kSgd},
+                                    {Mesh{2, 2, 1, 1, 2}, kSgd + "schedule: zb-h1\n"},
+                                    {Mesh{1, 4, 1, 1, 2, ", zero: 1"}, kSgd},
+                                    {Mesh{2, 2, 1, 1, 2, ", zero: 1"}, kSgd + "schedule: dualpipe\n"},
+                                    {Mesh{1, 2, 2, 1, 4, ", sequence_parallel: true, expert_tensor: 1, zero: 1"}, kSgd},
+                                    {Mesh{1, 2, 2, 1, 2, ", sequence_parallel: true"}, kSgd},
+                                    {Mesh{2, 2, 1, 1, 2}, kSgd + "recompute: full\n"},
+                                    {Mesh{2, 2, 1, 1, 2}, kSgd + "schedule: {name: seq-1f1b, sequence_splits: 2}\n"}}) {
+    SCOPED_TRACE(mesh.text() + " " + extra);
     expect_equal(train(model_on(mesh, extra)), one);
   }
 }
@@ -57,14 +45,14 @@ TEST_F(ExpertTraining, EqualsOneProcess) {
 TEST_F(ExpertTraining, ClipsByTheNormOfOneProcess) {
   const std::string clip = kSgd + "training: {clip_gradients: 0.05}\n";
   const Trained one = train(model_on({}, clip));
-  expect_equal(train(model_on({1, 2, 1, 2}, clip)), one);
-  expect_equal(train(model_on({1, 4, 1, 2, ", zero: 1"}, clip)), one);
+  expect_equal(train(model_on({1, 2, 1, 1, 2}, clip)), one);
+  expect_equal(train(model_on({1, 4, 1, 1, 2, ", zero: 1"}, clip)), one);
 }
 
 // A checkpoint holds all experts, each once: any degrees go on from it.
 TEST_F(ExpertTraining, CheckpointsAreReadWithOtherDegrees) {
   const Trained one = train(model_on({}, kSgd), 4);
-  const Mesh meshes[] = {{1, 2, 1, 2}, {}, {1, 4, 1, 4}, {1, 4, 1, 2, ", zero: 1"}, {2, 2, 1, 1}, {2, 2, 1, 2}};
+  const Mesh meshes[] = {{1, 2, 1, 1, 2}, {}, {1, 4, 1, 1, 4}, {1, 4, 1, 1, 2, ", zero: 1"}, {2, 2, 1, 1, 1}, {2, 2, 1, 1, 2}};
   for (std::size_t i = 0; i + 1 < std::size(meshes); ++i) {
     SCOPED_TRACE(i);
     expect_close(resumed(model_on(meshes[i], kSgd), model_on(meshes[i + 1], kSgd)), one.state, 2e-5);
@@ -72,7 +60,7 @@ TEST_F(ExpertTraining, CheckpointsAreReadWithOtherDegrees) {
 }
 
 TEST_F(ExpertTraining, DroppedTokensAreRefusedInWords) {
-  const std::string file = folder_.write("s.yaml", model_on({1, 2, 1, 2}, "experts: {capacity: 1.0}\n"));
+  const std::string file = folder_.write("s.yaml", model_on({1, 2, 1, 1, 2}, "experts: {capacity: 1.0}\n"));
   EXPECT_THAT(run_threads(file, quiet(file, 1)).error(), testing::HasSubstr("the executor drops and pads no tokens"));
 }
 

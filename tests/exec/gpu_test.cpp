@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <thread>
 
 #include "exec/engine/device.hpp"
 #include "exec/engine/profile/profile_rank.hpp"
+#include "exec/engine/transport/on_threads.hpp"
 #include "tests/exec/training_fixture.hpp"
 
 namespace panpipe::exec {
@@ -69,13 +69,12 @@ TEST_F(Gpu, ProfileOfEveryUnitAndLink) {
   request.seconds = 1;
   request.operators = "asked for";
   const PreparedProfile job(request);
-  const auto transports = make_local_transports(2);
   std::vector<Profile> profiles(2);
   std::vector<std::vector<MeasuredOperator>> operators(2);
-  std::vector<std::thread> ranks;
-  for (std::size_t rank = 0; rank < 2; ++rank)
-    ranks.emplace_back([&, rank] { profiles[rank] = profile_rank(job, *transports[rank], &operators[rank]); });
-  for (std::thread& rank : ranks) rank.join();
+  on_threads(make_local_transports(2), [&](Transport& transport) {
+    const auto rank = static_cast<std::size_t>(transport.rank());
+    profiles[rank] = profile_rank(job, transport, &operators[rank]);
+  });
   ASSERT_EQ(profiles[0].units.size(), job.graph().units.size());
   for (const ProfiledUnit& unit : profiles[0].units) {
     EXPECT_GT(unit.forward, Duration(0)) << unit.name;

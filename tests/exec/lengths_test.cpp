@@ -12,11 +12,9 @@ namespace {
 
 std::string scenario_of(const std::string& model, int pipeline, int data, const std::string& batch, const std::string& extra) {
   const std::string dimensions = model == "llama" ? ", kv_heads: 2, ffn: 32" : "";
-  return fmt::format(
-      "panpipe: 1\ncluster: {{devices: {}, memory: 4 GiB, link: {{latency: 1 us, bandwidth: 10 GB/s}}}}\n"
-      "workload: {{model: {}, layers: 4, hidden: 16, heads: 2, vocabulary: 48{}}}\n"
-      "batch: {}\nparallel: {{pipeline: {}, data: {}}}\n{}\n",
-      pipeline * data, model, dimensions, batch, pipeline, data, extra);
+  return scenario_on({pipeline, data},
+                     fmt::format("model: {}, layers: 4, hidden: 16, heads: 2, vocabulary: 48{}", model, dimensions), batch,
+                     extra);
 }
 
 const char* const kEight = "{micro: 2, microbatches: 8, lengths: [16, 4, 8, [6, 2, 4], 16, 12, 4, 8]}";

@@ -9,6 +9,7 @@
 #include "exec/engine/measure/gather.hpp"
 #include "exec/engine/measure/memory_account.hpp"
 #include "exec/engine/run/run.hpp"
+#include "exec/engine/transport/on_threads.hpp"
 
 namespace panpipe::exec {
 namespace {
@@ -55,17 +56,15 @@ TEST(MemoryAccount, ATensorThatChangesHandsIsPaidForByItsNewOwner) {
 TEST(ClockOffset, OfAnotherHostIsFoundWithinItsError) {
   // Rank 2's clock shows 5 s more than rank 0's; rank 1 shares rank 0's.
   constexpr double kAhead = 5;
-  const auto transports = make_local_transports(3);
   std::vector<ClockReading> readings(3);
-  std::vector<std::thread> ranks;
-  for (std::size_t rank = 0; rank < 3; ++rank)
-    ranks.emplace_back([&, rank] {
-      const auto now = [rank] {
-        return std::chrono::duration<double>(Clock::now().time_since_epoch()).count() + (rank == 2 ? kAhead : 0.0);
-      };
-      readings[rank] = read_clock_offset(*transports[rank], rank == 2 ? "boot b" : "boot a", now, std::chrono::seconds(10));
-    });
-  for (std::thread& rank : ranks) rank.join();
+  on_threads(make_local_transports(3), [&](Transport& transport) {
+    const bool ahead = transport.rank() == 2;
+    const auto now = [ahead] {
+      return std::chrono::duration<double>(Clock::now().time_since_epoch()).count() + (ahead ? kAhead : 0.0);
+    };
+    readings[static_cast<std::size_t>(transport.rank())] =
+        read_clock_offset(transport, ahead ? "boot b" : "boot a", now, std::chrono::seconds(10));
+  });
   EXPECT_EQ(readings[0].offset, 0);
   EXPECT_EQ(readings[1].offset, 0);
   EXPECT_EQ(readings[1].error, 0);
@@ -123,15 +122,11 @@ class MeasuredRun : public testing::Test {
     request.transport = "local";
     request.progress = false;
     const PreparedRun prepared(request);
-    const auto transports = make_local_transports(prepared.world_size());
-    std::vector<std::thread> ranks;
     Timeline timeline;
-    for (std::size_t rank = 0; rank < transports.size(); ++rank)
-      ranks.emplace_back([&, rank] {
-        Timeline found = run_rank(prepared, *transports[rank]);
-        if (rank == 0) timeline = std::move(found);
-      });
-    for (std::thread& rank : ranks) rank.join();
+    on_threads(make_local_transports(prepared.world_size()), [&](Transport& transport) {
+      Timeline found = run_rank(prepared, transport);
+      if (transport.rank() == 0) timeline = std::move(found);
+    });
     return timeline;
   }
 };

@@ -49,14 +49,12 @@ TEST(Precision, NormsOfTwoByteGradientsAreFormedInFp32) {
 
 // The gradients' norm is 1.5; times this loss scale it lies beyond 65504, though no element does.
 TEST(Precision, ANormBeyondHalfPrecisionIsNoOverflow) {
-  const Folder folder;
-  const std::string file = folder.write("s.yaml", small_gpt(2, 1, 2,
-                                                            "optimizer: {name: sgd, learning_rate: 0.1}\nprecision: fp16-pure\n"
-                                                            "training: {loss_scale: {initial: 131072, growth_interval: 100}}\n"));
-  RunRequest request = quiet(file, 1);
-  request.metrics = folder.file("m.jsonl");
-  ASSERT_EQ(run_threads(file, request).error(), "");
-  const auto step = nlohmann::json::parse(content(request.metrics));
+  const auto step = metrics_of(Folder(),
+                               small_gpt(2, 1, 2,
+                                         "optimizer: {name: sgd, learning_rate: 0.1}\nprecision: fp16-pure\n"
+                                         "training: {loss_scale: {initial: 131072, growth_interval: 100}}\n"),
+                               1)
+                        .at(0);
   EXPECT_FALSE(step["skipped"]);
   EXPECT_GT(step["gradient_norm"].get<double>() * 131072, 65504);
 }

@@ -1,4 +1,5 @@
 // The same runs as processes that talk over Gloo, started as a user starts them.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,35 +15,15 @@ namespace {
 
 using testing::HasSubstr;
 
-std::string scenario(int pipeline, int tensor, const std::string& schedule, int data = 1, int zero = 0) {
-  return "panpipe: 1\ncluster: {devices: " + std::to_string(pipeline * tensor * data) +
-         ", memory: 4 GiB, link: {latency: 1 us, bandwidth: 10 GB/s}}\n"
-         "workload: {model: gpt, layers: 2, hidden: 16, heads: 2, sequence: 8, vocabulary: 48}\n"
-         "batch: {micro: 2, microbatches: " +
-         std::to_string(6 / data) +
-         "}\noptimizer: {name: sgd, learning_rate: 0.1}\n"
-         "parallel: {pipeline: " +
-         std::to_string(pipeline) + ", tensor: " + std::to_string(tensor) + ", data: " + std::to_string(data) +
-         ", zero: " + std::to_string(zero) + "}\nschedule: " + schedule + "\n";
+const std::string kSgd = "optimizer: {name: sgd, learning_rate: 0.1}\nschedule: ";
+
+std::string scenario(const Mesh& mesh, const std::string& schedule, const std::string& model = "layers: 2") {
+  return scenario_on(mesh, "model: gpt, hidden: 16, heads: 2, sequence: 8, vocabulary: 48, " + model,
+                     fmt::format("{{micro: 2, microbatches: {}}}", 6 / mesh.data), kSgd + schedule);
 }
 
-// Two steps of a scenario on one rank.
-struct Alone {
-  std::vector<double> losses;
-  std::map<std::string, at::Tensor> gradients;
-};
-
-Alone alone(const Folder& folder, const std::string& scenario_text) {
-  const std::string file = folder.write("alone.yaml", scenario_text);
-  RunRequest request = quiet(file, 2);
-  request.dump_gradients = folder.file("alone.safetensors");
-  const Outcome outcome = run_threads(file, request);
-  EXPECT_EQ(outcome.error(), "");
-  return {outcome.losses(), tensors_of(request.dump_gradients)};
-}
-
-// The same two steps by `panpipe run` over Gloo. `asked`: the scenario and its changes.
-void expect_processes_equal(const Folder& folder, const std::string& asked, const Alone& one) {
+// Two steps by `panpipe run` over Gloo, and on threads. `asked`: the scenario and its changes.
+void expect_processes_equal(const Folder& folder, const std::string& asked, const Trained& one) {
   const std::string gradients = folder.file("gradients.safetensors");
   const test::Ended run = test::start_panpipe("run " + asked +
                                               " --steps 2 --transport gloo --device cpu --threads 1 --no-progress "
@@ -58,20 +39,24 @@ void expect_processes_equal(const Folder& folder, const std::string& asked, cons
 
 TEST(Processes, EverySortOfScheduleEqualsOneProcess) {
   const Folder folder;
-  const Alone one = alone(folder, scenario(1, 1, "1f1b"));
+  const Trained one = train(scenario({}, "1f1b"), 2);
   struct Case {
-    int pipeline, tensor;
+    Mesh mesh;
     const char* schedule;
-    int data = 1, zero = 0;
   };
-  for (const Case& c :
-       {Case{2, 1, "1f1b", 2, 2}, Case{2, 1, "zb-h1", 2, 3}, Case{2, 2, "stp"}, Case{2, 1, "zb-v"}, Case{2, 1, "dualpipe"},
-        Case{1, 2, "1f1b"}, Case{2, 1, "{name: seq-1f1b, sequence_splits: 4}"}, Case{4, 1, "seq-1f1b"},
-        Case{2, 1, "{name: slimpipe, sequence_splits: 4}"}, Case{2, 1, "{name: 1f1b, vocabulary: stages}", 2},
-        Case{4, 1, "{name: 1f1b, vocabulary: stages, vocabulary_barriers: 2}"}}) {
+  for (const Case& c : {Case{{.pipeline = 2, .data = 2, .more = ", zero: 2"}, "1f1b"},
+                        {{.pipeline = 2, .data = 2, .more = ", zero: 3"}, "zb-h1"},
+                        {{.pipeline = 2, .tensor = 2}, "stp"},
+                        {{.pipeline = 2}, "zb-v"},
+                        {{.pipeline = 2}, "dualpipe"},
+                        {{.tensor = 2}, "1f1b"},
+                        {{.pipeline = 2}, "{name: seq-1f1b, sequence_splits: 4}"},
+                        {{.pipeline = 4}, "seq-1f1b"},
+                        {{.pipeline = 2}, "{name: slimpipe, sequence_splits: 4}"},
+                        {{.pipeline = 2, .data = 2}, "{name: 1f1b, vocabulary: stages}"},
+                        {{.pipeline = 4}, "{name: 1f1b, vocabulary: stages, vocabulary_barriers: 2}"}}) {
     SCOPED_TRACE(c.schedule);
-    const std::string file = folder.write("s.yaml", scenario(c.pipeline, c.tensor, c.schedule, c.data, c.zero));
-    expect_processes_equal(folder, file, one);
+    expect_processes_equal(folder, folder.write("s.yaml", scenario(c.mesh, c.schedule)), one);
   }
 }
 
@@ -82,27 +67,23 @@ TEST(Processes, ExpertsOverRanksEqualOneProcess) {
       folder.write("config.json",
                    "{\"model_type\": \"mixtral\", \"hidden_size\": 16, \"num_hidden_layers\": 2, \"num_attention_heads\": 2, "
                    "\"intermediate_size\": 24, \"vocab_size\": 48, \"num_local_experts\": 4, \"num_experts_per_tok\": 2}");
-  const auto scenario_on = [&](int pipeline, int data, int expert) {
-    return "panpipe: 1\ncluster: {devices: " + std::to_string(pipeline * data) +
-           ", memory: 4 GiB, link: {latency: 1 us, bandwidth: 10 GB/s}}\nworkload: {config: " + config +
-           ", sequence: 8}\nbatch: {micro: 2, microbatches: " + std::to_string(8 / data) +
-           "}\noptimizer: {name: sgd, learning_rate: 0.1}\nparallel: {pipeline: " + std::to_string(pipeline) +
-           ", data: " + std::to_string(data) + ", expert: " + std::to_string(expert) + "}\nschedule: zb-h1\n";
+  const auto experts_on = [&](const Mesh& mesh) {
+    return scenario_on(mesh, "config: " + config + ", sequence: 8", fmt::format("{{micro: 2, microbatches: {}}}", 8 / mesh.data),
+                       kSgd + "zb-h1");
   };
-  const Alone one = alone(folder, scenario_on(1, 1, 1));
+  const Trained one = train(experts_on({}), 2);
   for (const auto& [pipeline, data] : {std::pair{1, 2}, {2, 2}, {1, 4}}) {
     SCOPED_TRACE(data);
-    const std::string file = folder.write("s.yaml", scenario_on(pipeline, data, 2));
-    expect_processes_equal(folder, file, one);
+    expect_processes_equal(folder, folder.write("s.yaml", experts_on({.pipeline = pipeline, .data = data, .expert = 2})), one);
   }
 }
 
 TEST(Processes, SharedSequencesEqualOneProcess) {
   const Folder folder;
-  const Alone one = alone(folder, scenario(1, 1, "1f1b"));
+  const Trained one = train(scenario({}, "1f1b"), 2);
   for (const std::string exchange : {"ring", "all-gather", "ulysses"}) {
     SCOPED_TRACE(exchange);
-    const std::string file = folder.write("s.yaml", scenario(4, 1, "1f1b"));  // four devices
+    const std::string file = folder.write("s.yaml", scenario({.pipeline = 4}, "1f1b"));  // four devices
     expect_processes_equal(folder,
                            file + " --set parallel.pipeline=2 --set parallel.context=2 --set parallel.zero=1 " +
                                "--set parallel.context_exchange=" + exchange,
@@ -113,46 +94,27 @@ TEST(Processes, SharedSequencesEqualOneProcess) {
 // Six layers with dropout: which blocks are made again, and that gradients stay what they are where nothing is.
 TEST(Processes, BlocksThatAreMadeAgainEqualThoseThatAreKept) {
   const Folder folder;
-  const auto six_layers = [](int pipeline, int tensor, const std::string& schedule) {
-    std::string text = scenario(pipeline, tensor, schedule);
-    return text.replace(text.find("layers: 2"), 9, "layers: 6, dropout: 0.1");
-  };
   struct Case {
-    int pipeline, tensor;
+    Mesh mesh;
     const char *schedule, *recompute;
     std::vector<std::size_t> groups;  // made again, by stage
   };
-  for (const Case& c :
-       {Case{2, 1, "1f1b", "{first: 1}", {1, 1}}, Case{2, 1, "zb-h1", "{every: 2}", {1, 2}},
-        Case{2, 1, "1f1b", "{chunk: 2}", {2, 2}}, Case{1, 2, "1f1b", "{first: 4}", {4}}, Case{1, 2, "1f1b", "{chunk: 3}", {2}}}) {
+  for (const Case& c : {Case{{.pipeline = 2}, "1f1b", "{first: 1}", {1, 1}},
+                        {{.pipeline = 2}, "zb-h1", "{every: 2}", {1, 2}},
+                        {{.pipeline = 2}, "1f1b", "{chunk: 2}", {2, 2}},
+                        {{.tensor = 2}, "1f1b", "{first: 4}", {4}},
+                        {{.tensor = 2}, "1f1b", "{chunk: 3}", {2}}}) {
     SCOPED_TRACE(std::string(c.recompute) + " " + c.schedule);
-    const std::string plain = six_layers(c.pipeline, c.tensor, c.schedule) + (c.pipeline == 2 ? "partition: [h.3]\n" : "");
-    const std::string kept = folder.write("kept.yaml", plain);
-    RunRequest request = quiet(kept, 2);
-    request.dump_gradients = folder.file("kept.safetensors");
-    const Outcome one = run_threads(kept, request);
-    ASSERT_EQ(one.error(), "");
-    const auto expected = tensors_of(request.dump_gradients);
-
-    const std::string again = folder.write("again.yaml", plain + "recompute: " + c.recompute + "\n");
-    const PreparedRun prepared(quiet(again, 1));
+    const std::string plain = scenario(c.mesh, c.schedule, "layers: 6, dropout: 0.1") +
+                              (c.mesh.pipeline == 2 ? "partition: [h.3]\n" : ""),
+                      again = plain + "recompute: " + c.recompute + "\n", file = folder.write("again.yaml", again);
+    const PreparedRun prepared(quiet(file, 1));
     ASSERT_EQ(prepared.layout.stages.size(), c.groups.size());
     for (std::size_t s = 0; s < c.groups.size(); ++s) EXPECT_EQ(prepared.layout.stages[s].again.size(), c.groups[s]) << s;
-    RunRequest threads = quiet(again, 2);
-    threads.dump_gradients = folder.file("threads.safetensors");
-    const Outcome other = run_threads(again, threads);
-    ASSERT_EQ(other.error(), "");
-    EXPECT_EQ(other.losses().size(), 2u);
-    expect_close(tensors_of(threads.dump_gradients), expected, 2e-5);
-
-    const std::string gradients = folder.file("gloo.safetensors");
-    const test::Ended run = test::start_panpipe("run " + again +
-                                                " --steps 2 --transport gloo --device cpu --threads 1 --no-progress "
-                                                "--deadline 60 --dump-gradients " +
-                                                gradients)
-                                .end();
-    ASSERT_EQ(run.exit_code, 0) << run.err;
-    expect_close(tensors_of(gradients), expected, 2e-5);
+    const Trained one = train(plain, 2), other = train(again, 2);
+    EXPECT_EQ(other.losses.size(), 2u);
+    expect_close(other.gradients, one.gradients, 2e-5);
+    expect_processes_equal(folder, file, one);
   }
 }
 
@@ -162,7 +124,7 @@ TEST(Processes, ShuffleAndEvaluateAsThreadsDo) {
   for (int i = 0; i <= 8 * 60; ++i) tokens += static_cast<char>((i * i + 3 * i) % 48), tokens += '\0';
   folder.write("tokens", tokens);
   const std::string file = folder.write(
-      "s.yaml", scenario(2, 2, "1f1b") +
+      "s.yaml", scenario({.pipeline = 2, .tensor = 2}, "1f1b") +
                     "data: {tokens: tokens, shuffle: true, held_out: 40 %}\ntraining: {evaluate: {every: 2, steps: 2}}\n");
   RunRequest request = quiet(file, 2);
   request.metrics = folder.file("threads.jsonl");
@@ -187,7 +149,7 @@ TEST(Processes, ShuffleAndEvaluateAsThreadsDo) {
 TEST(Processes, ProfileWithoutAGpuReportsIt) {
   if (gpu_count() > 0) GTEST_SKIP() << "this machine has one";
   const Folder folder;
-  const std::string file = folder.write("s.yaml", scenario(2, 1, "1f1b"));
+  const std::string file = folder.write("s.yaml", scenario({.pipeline = 2}, "1f1b"));
   for (const std::string transport : {"", " --transport local", " --transport gloo"}) {
     const test::Ended run = test::start_panpipe("profile " + file + " --device cuda" + transport).end();
     EXPECT_EQ(run.exit_code, 3) << transport;

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <map>
-#include <thread>
 
 #include "base/error.hpp"
 #include "costmodel/estimate/estimate.hpp"
@@ -15,6 +14,7 @@
 #include "exec/engine/profile/unit_profiler.hpp"
 #include "exec/engine/run/run.hpp"
 #include "exec/engine/training/synthetic_data.hpp"
+#include "exec/engine/transport/on_threads.hpp"
 #include "exec/engine/worker.hpp"
 #include "tests/fault.hpp"
 
@@ -127,16 +127,12 @@ TEST(UnitMemory, AddsUpToARunsMicrobatchInFlight) {
 
 // On threads, as many as were asked for.
 Profile profiled(const PreparedProfile& job, std::vector<MeasuredOperator>* operators = nullptr) {
-  const auto transports = make_local_transports(job.request.ranks);
   Profile profile;
-  std::vector<std::vector<MeasuredOperator>> rows(transports.size());
-  std::vector<std::thread> ranks;
-  for (std::size_t rank = 0; rank < transports.size(); ++rank)
-    ranks.emplace_back([&, rank] {
-      Profile found = profile_rank(job, *transports[rank], &rows[rank]);
-      if (rank == 0) profile = std::move(found);
-    });
-  for (std::thread& rank : ranks) rank.join();
+  std::vector<std::vector<MeasuredOperator>> rows(static_cast<std::size_t>(job.request.ranks));
+  on_threads(make_local_transports(job.request.ranks), [&](Transport& transport) {
+    Profile found = profile_rank(job, transport, &rows[static_cast<std::size_t>(transport.rank())]);
+    if (transport.rank() == 0) profile = std::move(found);
+  });
   if (operators) *operators = rows.front();
   return profile;
 }

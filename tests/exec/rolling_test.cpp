@@ -207,13 +207,8 @@ TEST(PostValidation, ClipsAsTheOrdinaryOrder) {
   expect_as_ordered("1f1b", 2, 1, clipped_at(1e-3));  // every update is taken back
   expect_as_ordered("1f1b", 3, 1, clipped_at(1e9));   // none is
   // Some are: between the largest and the smallest norm of the run.
-  const Folder folder;
-  const std::string file = folder.write("s.yaml", small_gpt(2, 1, 4, clipped_at(1e9)));
-  RunRequest request = quiet(file, 5);
-  request.metrics = folder.file("metrics");
-  EXPECT_EQ(run_threads(file, request).error(), "");
   double least = 1e9, most = 0;
-  for (const nlohmann::json& line : metrics_lines(request.metrics)) {
+  for (const nlohmann::json& line : metrics_of(Folder(), small_gpt(2, 1, 4, clipped_at(1e9)), 5)) {
     least = std::min(least, line["gradient_norm"].get<double>());
     most = std::max(most, line["gradient_norm"].get<double>());
   }
@@ -238,15 +233,12 @@ TEST(PostValidation, SkipsWhatOverflows) {
 }
 
 TEST(PostValidation, TheLogKnowsWhichStepsWereSkipped) {
-  const Folder folder;
-  const std::string file = folder.write(
-      "s.yaml", small_gpt(2, 1, 4,
-                          "schedule: {name: 1f1b, post_validation: true}\noptimizer: {name: adamw, learning_rate: 0.01}\n"
-                          "precision: fp16\ntraining: {loss_scale: {initial: 1099511627776}}"));
-  RunRequest request = quiet(file, 4);
-  request.metrics = folder.file("metrics");
-  EXPECT_EQ(run_threads(file, request).error(), "");
-  const std::vector<nlohmann::json> lines = metrics_lines(request.metrics);
+  const auto lines =
+      metrics_of(Folder(),
+                 small_gpt(2, 1, 4,
+                           "schedule: {name: 1f1b, post_validation: true}\noptimizer: {name: adamw, learning_rate: 0.01}\n"
+                           "precision: fp16\ntraining: {loss_scale: {initial: 1099511627776}}"),
+                 4);
   ASSERT_EQ(lines.size(), 4u);
   double scale = 1099511627776.0;
   for (const nlohmann::json& line : lines) {

@@ -6,30 +6,21 @@
 
 #include <algorithm>
 #include <map>
-#include <thread>
 
 #include "costmodel/prediction/prediction.hpp"
 #include "exec/engine/run/run.hpp"
 #include "exec/engine/training/sharded_parameters.hpp"
+#include "exec/engine/transport/on_threads.hpp"
 #include "tests/exec/training_fixture.hpp"
 
 namespace panpipe::exec {
 namespace {
 
-const std::string kSgd = "optimizer: {name: sgd, learning_rate: 0.1, momentum: 0.9, weight_decay: 0.01}\n";
-const std::string kAdam = "optimizer: {name: adamw, learning_rate: 0.01}\n";
-
-struct Mesh {
-  int pipeline = 1, data = 1, tensor = 1;
-};
-
 // Twelve microbatches over all replicas; numbers of elements that 2 and 4 do not divide (a vocabulary of 47, vectors of 18).
-std::string model_on(const Mesh& mesh, const std::string& parallel, const std::string& extra) {
-  return fmt::format(
-      "panpipe: 1\ncluster: {{devices: {}, memory: 4 GiB, link: {{latency: 1 us, bandwidth: 10 GB/s}}}}\n"
-      "workload: {{model: gpt, layers: 4, hidden: 18, heads: 2, sequence: 8, vocabulary: 47}}\n"
-      "batch: {{micro: 2, microbatches: {}}}\nparallel: {{pipeline: {}, data: {}, tensor: {}{}}}\n{}\n",
-      mesh.pipeline * mesh.data * mesh.tensor, 12 / mesh.data, mesh.pipeline, mesh.data, mesh.tensor, parallel, extra);
+std::string model_on(Mesh mesh, const std::string& parallel, const std::string& extra) {
+  mesh.more = parallel;
+  return scenario_on(mesh, "model: gpt, layers: 4, hidden: 18, heads: 2, sequence: 8, vocabulary: 47",
+                     fmt::format("{{micro: 2, microbatches: {}}}", 12 / mesh.data), extra);
 }
 
 struct Case {
@@ -71,8 +62,7 @@ TEST_P(Sharded, TrainingEqualsOneProcess) {
   const Trained one = train(model_on({}, "", kSgd));
   ASSERT_EQ(one.losses.size(), 3u);
   for (const Case& each : cases()) {
-    SCOPED_TRACE(
-        fmt::format("{} x {} x {}{} {}", each.mesh.pipeline, each.mesh.data, each.mesh.tensor, each.parallel, each.extra));
+    SCOPED_TRACE(fmt::format("{}{} {}", each.mesh.text(), each.parallel, each.extra));
     expect_equal(train(model_on(each.mesh, parallel(each.parallel), kSgd + each.extra)), one);
   }
 }
@@ -144,17 +134,13 @@ TEST(ShardedTraining, ZeroOneInShardGroupsIsBitEqualToNone) {
 // Two ranks in threads, with what a trainer makes of a scenario.
 template <class Use>
 void on_two_ranks(const PreparedRun& run, Use use) {
-  const auto transports = make_local_transports(2);
-  std::vector<std::thread> threads;
-  for (const auto& transport : transports)
-    threads.emplace_back([&, at = transport.get()] {
-      RankSite site{run.graph(), run.plan, run.layout, *at};
-      ShardedParameters sharded(site, *run.shards, {1, 2});
-      SeededParameters parameters(run.graph(), run.layout, {0}, 7, false, at::kCPU, 0, nullptr, &sharded);
-      site.spans.begin(64);
-      use(sharded, parameters, site.spans);
-    });
-  for (std::thread& thread : threads) thread.join();
+  on_threads(make_local_transports(2), [&](Transport& transport) {
+    RankSite site{run.graph(), run.plan, run.layout, transport};
+    ShardedParameters sharded(site, *run.shards, {1, 2});
+    SeededParameters parameters(run.graph(), run.layout, {0}, 7, false, at::kCPU, 0, nullptr, &sharded);
+    site.spans.begin(64);
+    use(sharded, parameters, site.spans);
+  });
 }
 
 // Between blocks this rank's part is alive; in a block, the block and the one that is requested ahead.

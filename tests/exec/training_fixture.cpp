@@ -1,14 +1,14 @@
 #include "tests/exec/training_fixture.hpp"
 
 #include <ATen/Functions.h>
-#include <ATen/Parallel.h>
 #include <fmt/format.h>
 
 #include <fstream>
-#include <thread>
 
 #include "base/error.hpp"
 #include "exec/engine/run/run.hpp"
+#include "exec/engine/transport/on_threads.hpp"
+#include "tests/exec/step_on_threads.hpp"
 
 namespace panpipe::exec {
 
@@ -41,12 +41,23 @@ std::string with_rates(std::string scenario) {
   return scenario.replace(cluster, scenario.find('\n', cluster) - cluster, "cluster: clusters/rtx3090x8.yaml");
 }
 
-std::string small_gpt(int pipeline, int data, int microbatches, const std::string& extra) {
+std::string Mesh::text() const {
+  std::string text = fmt::format("pipeline: {}, data: {}", pipeline, data);
+  for (const auto& [name, degree] : {std::pair("tensor", tensor), {"context", context}, {"expert", expert}})
+    if (degree > 1) text += fmt::format(", {}: {}", name, degree);
+  return text + more;
+}
+
+std::string scenario_on(const Mesh& mesh, const std::string& workload, const std::string& batch, const std::string& extra) {
   return fmt::format(
       "panpipe: 1\ncluster: {{devices: {}, memory: 4 GiB, link: {{latency: 1 us, bandwidth: 10 GB/s}}}}\n"
-      "workload: {{model: gpt, layers: 2, hidden: 16, heads: 2, sequence: 8, vocabulary: 48}}\n"
-      "batch: {{micro: 2, microbatches: {}}}\nparallel: {{pipeline: {}, data: {}}}\n{}\n",
-      pipeline * data, microbatches, pipeline, data, extra);
+      "workload: {{{}}}\nbatch: {}\nparallel: {{{}}}\n{}\n",
+      mesh.pipeline * mesh.data * mesh.tensor * mesh.context, workload, batch, mesh.text(), extra);
+}
+
+std::string small_gpt(int pipeline, int data, int microbatches, const std::string& extra) {
+  return scenario_on({pipeline, data}, "model: gpt, layers: 2, hidden: 16, heads: 2, sequence: 8, vocabulary: 48",
+                     fmt::format("{{micro: 2, microbatches: {}}}", microbatches), extra);
 }
 
 RunRequest quiet(const std::string& scenario_file, int steps) {
@@ -85,24 +96,19 @@ Outcome run_threads(const std::string& scenario_file, const RunRequest& request)
   Outcome outcome;
   try {
     const PreparedRun run(asked);
-    const auto transports = make_local_transports(run.world_size());
-    outcome.errors.resize(transports.size());
-    std::vector<std::thread> threads;
-    for (std::size_t rank = 0; rank < transports.size(); ++rank) {
-      threads.emplace_back([&, rank] {
-        at::get_num_threads();  // makes the thread's own copy of the number
-        at::set_num_threads(1);
-        try {
-          Timeline timeline = run_rank(run, *transports[rank]);
-          if (rank == 0) outcome.timeline = std::move(timeline);
-        } catch (const PeerLost& lost) {
-          outcome.errors[rank] = std::string("lost: ") + lost.what();
-        } catch (const std::exception& error) {
-          outcome.errors[rank] = text_of(error);
-        }
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
+    outcome.errors.resize(static_cast<std::size_t>(run.world_size()));
+    on_threads(make_local_transports(run.world_size()), [&](Transport& transport) {
+      std::string& failure = outcome.errors[static_cast<std::size_t>(transport.rank())];
+      compute_on_one_core();
+      try {
+        Timeline timeline = run_rank(run, transport);
+        if (transport.rank() == 0) outcome.timeline = std::move(timeline);
+      } catch (const PeerLost& lost) {
+        failure = std::string("lost: ") + lost.what();
+      } catch (const std::exception& error) {
+        failure = text_of(error);
+      }
+    });
   } catch (const std::exception& error) {
     outcome.errors = {text_of(error)};
   }
@@ -119,6 +125,14 @@ std::vector<double> losses_of(const Folder& folder, const std::string& scenario,
   const Outcome outcome = run_threads(file, quiet(file, steps));
   EXPECT_EQ(outcome.error(), "");
   return outcome.losses();
+}
+
+std::vector<nlohmann::json> metrics_of(const Folder& folder, const std::string& scenario, int steps) {
+  const std::string file = folder.write("s.yaml", scenario);
+  RunRequest request = quiet(file, steps);
+  request.metrics = folder.file("metrics.jsonl");
+  EXPECT_EQ(run_threads(file, request).error(), "");
+  return metrics_lines(request.metrics);
 }
 
 std::map<std::string, at::Tensor> tensors_of(const std::string& path) {

@@ -25,6 +25,17 @@ struct Outcome {
   std::string error() const;
 };
 
+inline const std::string kSgd = "optimizer: {name: sgd, learning_rate: 0.1, momentum: 0.9, weight_decay: 0.01}\n";
+inline const std::string kAdam = "optimizer: {name: adamw, learning_rate: 0.01}\n";
+
+// Degrees of a scenario; `more`: further keys of `parallel`, each behind a comma.
+struct Mesh {
+  int pipeline = 1, data = 1, tensor = 1, context = 1, expert = 1;
+  std::string more{};
+  std::string text() const;
+};
+// A scenario on as many devices as a mesh has. `workload`: its keys; `batch`: a mapping.
+std::string scenario_on(const Mesh& mesh, const std::string& workload, const std::string& batch, const std::string& extra = "");
 // A small GPT over `pipeline` x `data` ranks. `extra`: more keys, each on a line of its own.
 std::string small_gpt(int pipeline, int data, int microbatches, const std::string& extra = "");
 // The scenario on a cluster of devices with rates, so that its times can be predicted.
@@ -34,9 +45,11 @@ std::string with_rates(std::string scenario);
 Outcome run_threads(const std::string& scenario_file, const RunRequest& request);
 RunRequest quiet(const std::string& scenario_file, int steps);
 RunRequest with_checkpoints(const std::string& scenario_file, int steps, const std::string& directory, int every = 0);
-// Of a scenario's text, in a folder with the data that it names: the error of one step; the losses of steps that do not fail.
+// Of a scenario's text, in a folder with the data that it names: the error of one step; the losses and metrics of steps that do
+// not fail.
 std::string error_of_step(const Folder& folder, const std::string& scenario);
 std::vector<double> losses_of(const Folder& folder, const std::string& scenario, int steps);
+std::vector<nlohmann::json> metrics_of(const Folder& folder, const std::string& scenario, int steps);
 std::string step_folder(const std::string& directory, std::int64_t step);  // of a checkpoint
 std::string content(const std::string& path);                              // of a file
 

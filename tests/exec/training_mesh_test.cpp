@@ -16,20 +16,11 @@ namespace {
 
 using testing::HasSubstr;
 
-const std::string kSgd = "optimizer: {name: sgd, learning_rate: 0.1, momentum: 0.9, weight_decay: 0.01}\n";
-
-struct Mesh {
-  int pipeline = 1, data = 1, tensor = 1, context = 1;
-};
-
 // Eight microbatches over all replicas. A vocabulary that does not divide by two is padded.
-std::string model_on(const Mesh& mesh, const std::string& extra, const std::string& model = "gpt", const std::string& more = "") {
-  return fmt::format(
-      "panpipe: 1\ncluster: {{devices: {}, memory: 4 GiB, link: {{latency: 1 us, bandwidth: 10 GB/s}}}}\n"
-      "workload: {{model: {}, layers: 2, hidden: 16, heads: 2, sequence: 8, vocabulary: 47}}\n"
-      "batch: {{micro: 2, microbatches: {}}}\nparallel: {{pipeline: {}, data: {}, tensor: {}, context: {}{}}}\n{}\n",
-      mesh.pipeline * mesh.data * mesh.tensor * mesh.context, model, 8 / mesh.data, mesh.pipeline, mesh.data, mesh.tensor,
-      mesh.context, more, extra);
+std::string model_on(Mesh mesh, const std::string& extra, const std::string& model = "gpt", const std::string& more = "") {
+  mesh.more = more;
+  return scenario_on(mesh, fmt::format("model: {}, layers: 2, hidden: 16, heads: 2, sequence: 8, vocabulary: 47", model),
+                     fmt::format("{{micro: 2, microbatches: {}}}", 8 / mesh.data), extra);
 }
 
 TEST(TrainingMesh, TensorParallelTrainingEqualsOneProcess) {
@@ -37,7 +28,7 @@ TEST(TrainingMesh, TensorParallelTrainingEqualsOneProcess) {
   ASSERT_EQ(one.losses.size(), 3u);
   EXPECT_EQ(one.gradients.at("transformer.wte.weight").size(0), 47);
   for (const Mesh& mesh : {Mesh{1, 1, 2}, Mesh{2, 1, 2}, Mesh{2, 2, 2}}) {
-    SCOPED_TRACE(fmt::format("pipeline {} x data {} x tensor {}", mesh.pipeline, mesh.data, mesh.tensor));
+    SCOPED_TRACE(mesh.text());
     expect_equal(train(model_on(mesh, kSgd)), one);
   }
   SCOPED_TRACE("sequence too");
@@ -70,18 +61,14 @@ TEST(TrainingMesh, NormsClippingAndZeroOneCountEachParameterOnce) {
   const std::string clip = "optimizer: {name: adamw, learning_rate: 0.01}\ntraining: {clip_gradients: 0.05}\n";
   const Folder folder;
   const auto norm_of = [&](const std::string& scenario) {
-    const std::string file = folder.write("s.yaml", scenario);
-    RunRequest request = quiet(file, 1);
-    request.metrics = folder.file("metrics.jsonl");
-    EXPECT_EQ(run_threads(file, request).error(), "");
-    return metrics_lines(request.metrics).front()["gradient_norm"].get<double>();
+    return metrics_of(folder, scenario, 1).front()["gradient_norm"].get<double>();
   };
   const double norm = norm_of(model_on({}, clip));
   for (const auto& [mesh, extra, more] : {std::tuple(Mesh{2, 1, 2}, clip, ""),
                                           {Mesh{1, 2, 2}, clip, ", zero: 1"},
                                           {Mesh{2, 1, 1}, clip + "schedule: chimera\n", ""},
                                           {Mesh{2, 1, 2}, clip, ", sequence_parallel: true"}}) {
-    SCOPED_TRACE(fmt::format("{} x {} x {}{}", mesh.pipeline, mesh.data, mesh.tensor, more));
+    SCOPED_TRACE(mesh.text() + more);
     EXPECT_NEAR(norm_of(model_on(mesh, extra, "gpt", more)), norm, 1e-5 * norm);
   }
   expect_equal(train(model_on({1, 2, 2}, kSgd, "gpt", ", zero: 1")), train(model_on({}, kSgd)));
@@ -124,8 +111,7 @@ TEST(TrainingMesh, SharedSequencesTrainAsWholeOnes) {
                                    {Mesh{1, 1, 2, 2}, ", sequence_parallel: true"},
                                    {Mesh{1, 2, 1, 2}, ", zero: 1"},
                                    {Mesh{2, 1, 1, 2}, ", zero: 1, context_exchange: ulysses"}}) {
-    SCOPED_TRACE(fmt::format("pipeline {} x data {} x tensor {} x context {}{}", mesh.pipeline, mesh.data, mesh.tensor,
-                             mesh.context, more));
+    SCOPED_TRACE(mesh.text() + more);
     expect_equal(train(model_on(mesh, kSgd, "gpt", more)), one);
   }
 }
@@ -179,7 +165,7 @@ const std::string kSlices = "schedule: {name: seq-1f1b, sequence_splits: 4}\n";
 TEST(TrainingMesh, SlicedSequencesTrainAsWholeOnes) {
   const Trained one = train(model_on({}, kSgd));
   for (const Mesh& mesh : {Mesh{2, 1, 1}, Mesh{2, 2, 1}, Mesh{2, 1, 2}}) {
-    SCOPED_TRACE(fmt::format("pipeline {} x data {} x tensor {}", mesh.pipeline, mesh.data, mesh.tensor));
+    SCOPED_TRACE(mesh.text());
     expect_equal(train(model_on(mesh, kSgd + kSlices)), one);
   }
   const Trained sliced = train(model_on({2, 1, 1}, kSgd + kSlices), 1);

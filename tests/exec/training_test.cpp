@@ -5,7 +5,6 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "base/error.hpp"
 #include "exec/engine/run/run.hpp"
@@ -13,6 +12,7 @@
 #include "exec/engine/training/loss_scaler.hpp"
 #include "exec/engine/training/synthetic_data.hpp"
 #include "exec/engine/training/trainer.hpp"
+#include "tests/exec/step_on_threads.hpp"
 #include "tests/exec/training_fixture.hpp"
 #include "tests/fault.hpp"
 
@@ -136,21 +136,10 @@ TEST(Training, MixedPrecisionFollowsSinglePrecision) {
 double autocast_loss(int pipeline, std::optional<at::ScalarType> autocast) {
   const Folder folder;
   const PreparedRun run(quiet(folder.write("s.yaml", small_gpt(pipeline, 1, 2)), 1));
-  const auto transports = make_local_transports(pipeline);
-  std::vector<double> losses(pipeline);
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < pipeline; ++rank)
-    threads.emplace_back([&, rank] {
-      const SeededParameters parameters(run.graph(), run.layout, stages_of(run.plan, rank), 0);
-      WorkerOptions options;
-      options.autocast = autocast;
-      RankSite site{run.graph(), run.plan, run.layout, *transports[rank]};
-      Worker worker(site, parameters, synthetic_data(run.graph(), 0), options);
-      losses[rank] = worker.step(0).loss_sum;
-      for (const auto& [root, value] : parameters.trained()) EXPECT_EQ(value.grad().scalar_type(), at::kFloat);
-    });
-  for (std::thread& thread : threads) thread.join();
-  return losses.back() / 2;
+  const auto ranks = step_on_threads(run.graph(), run.plan, run.layout, synthetic_data(run.graph(), 0), {.autocast = autocast});
+  for (const RankStep& rank : ranks)
+    for (const auto& [root, value] : rank.parameters->trained()) EXPECT_EQ(value.grad().scalar_type(), at::kFloat);
+  return ranks.back().result.loss_sum / 2;
 }
 
 TEST(Training, SinglePrecisionGraphsAreCastOperatorByOperator) {
@@ -195,15 +184,11 @@ TEST(Training, FormatsThatTheExecutorLacksAreRefused) {
 // 2^30 overflows fp16 gradients at once: steps are skipped, each halving the scale, until it fits; after growth_interval good
 // steps it doubles.
 TEST(Training, OverflowSkipsTheStepOnEveryRank) {
-  const Folder folder;
-  const std::string file =
-      folder.write("s.yaml", small_gpt(2, 2, 1,
-                                       "optimizer: {name: sgd, learning_rate: 0.1}\nprecision: fp16\n"
-                                       "training: {loss_scale: {initial: 1073741824, growth_interval: 3}}\n"));
-  RunRequest request = quiet(file, 30);
-  request.metrics = folder.file("metrics.jsonl");
-  ASSERT_EQ(run_threads(file, request).error(), "");
-  const std::vector<nlohmann::json> steps = metrics_lines(request.metrics);
+  const auto steps = metrics_of(Folder(),
+                                small_gpt(2, 2, 1,
+                                          "optimizer: {name: sgd, learning_rate: 0.1}\nprecision: fp16\n"
+                                          "training: {loss_scale: {initial: 1073741824, growth_interval: 3}}\n"),
+                                30);
   ASSERT_EQ(steps.size(), 30u);
   EXPECT_TRUE(steps[0]["skipped"]);
   int good = 0, doubled = 0;

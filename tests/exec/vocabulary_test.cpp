@@ -14,8 +14,6 @@
 namespace panpipe::exec {
 namespace {
 
-const std::string kSgd = "optimizer: {name: sgd, learning_rate: 0.1, momentum: 0.9, weight_decay: 0.01}\n";
-
 std::string with_words(std::string scenario, const std::string& words) {
   return scenario.replace(scenario.find("vocabulary: 48"), 14, "vocabulary: " + words);
 }
@@ -87,19 +85,12 @@ TEST(VocabularyParts, EvaluatesAndGoesOn) {
   const Folder folder;
   write_ids(folder);
   const std::string data = kSgd + "data: {tokens: ids, held_out: 25 %}\ntraining: {evaluate: {every: 1, steps: 2}}\n";
-  const auto lines = [&](const std::string& scenario) {
-    const std::string file = folder.write("s.yaml", scenario);
-    RunRequest request = quiet(file, 2);
-    request.metrics = folder.file("metrics.jsonl");
-    EXPECT_EQ(run_threads(file, request).error(), "");
-    return metrics_lines(request.metrics);
-  };
-  const auto one = lines(small_gpt(1, 1, 4, data));
+  const auto one = metrics_of(folder, small_gpt(1, 1, 4, data), 2);
   ASSERT_EQ(one.size(), 2u);
   for (const char* family : {"1f1b", "interleaved-1f1b", "v-min"})
     for (const int barriers : {1, 2}) {
       SCOPED_TRACE(fmt::format("{}, barriers {}", family, barriers));
-      const auto parts = lines(small_gpt(2, 2, 2, data + cut(family, barriers)));
+      const auto parts = metrics_of(folder, small_gpt(2, 2, 2, data + cut(family, barriers)), 2);
       ASSERT_EQ(parts.size(), 2u);
       for (std::size_t s = 0; s < 2; ++s)
         for (const char* key : {"loss", "validation_loss", "gradient_norm"})

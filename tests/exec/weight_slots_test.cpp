@@ -20,20 +20,12 @@ namespace {
 
 using testing::HasSubstr;
 
-const std::string kSgd = "optimizer: {name: sgd, learning_rate: 0.1, momentum: 0.9, weight_decay: 0.01}\n";
-const std::string kAdam = "optimizer: {name: adamw, learning_rate: 0.01}\n";
 const std::string kOnHost = "offload: {optimizer: cpu, parameters: cpu}\n";
 
-struct Mesh {
-  int pipeline = 1, tensor = 1;
-};
-
 std::string model_on(const Mesh& mesh, const std::string& extra, int hidden = 18, int layers = 4) {
-  return fmt::format(
-      "panpipe: 1\ncluster: {{devices: {}, memory: 4 GiB, link: {{latency: 1 us, bandwidth: 10 GB/s}}}}\n"
-      "workload: {{model: gpt, layers: {}, hidden: {}, heads: 2, sequence: 8, vocabulary: 46}}\n"
-      "batch: {{micro: 2, microbatches: 8}}\nparallel: {{pipeline: {}, tensor: {}}}\n{}\n",
-      mesh.pipeline * mesh.tensor, layers, hidden, mesh.pipeline, mesh.tensor, extra);
+  return scenario_on(mesh,
+                     fmt::format("model: gpt, layers: {}, hidden: {}, heads: 2, sequence: 8, vocabulary: 46", layers, hidden),
+                     "{micro: 2, microbatches: 8}", extra);
 }
 
 class WeightSlotsTest : public testing::Test {
@@ -60,16 +52,16 @@ TEST_F(WeightSlotsTest, TrainingEqualsOneProcess) {
            {{2, 1}, kRounds},
            {{2, 1}, "schedule: {name: roundpipe, forward_slots: 1, backward_slots: 4}\n"},  // rounds that begin on each rank
            {{2, 1}, kRounds + "recompute: full\n"},
-           {{2, 2}, kRounds},
+           {{2, 1, 2}, kRounds},
            {{2, 1}, "schedule: {name: interleaved-1f1b, stages_per_rank: 2}\n"},
            {{2, 1}, "schedule: {name: looped-bfs, stages_per_rank: 3}\nrecompute: full\n"},
            {{2, 1}, "schedule: zb-v\n"},
            {{2, 1}, "schedule: zb-h1\nrecompute: selective\n"},
            {{2, 1}, "schedule: dualpipe\n"},
-           {{2, 2}, "schedule: stp\n"},  // two stages' passes woven
+           {{2, 1, 2}, "schedule: stp\n"},  // two stages' passes woven
            {{2, 1}, "schedule: {name: 1f1b, offload: full}\n"},
            {{1, 1}, "schedule: {name: seq-1f1b, sequence_splits: 4}\n"}}) {
-    SCOPED_TRACE(fmt::format("{} x {} {}", each.mesh.pipeline, each.mesh.tensor, each.extra));
+    SCOPED_TRACE(each.mesh.text() + " " + each.extra);
     expect_equal(train(model_on(each.mesh, kSgd + kOnHost + each.extra)), one);
   }
 }
@@ -104,11 +96,7 @@ TEST_F(WeightSlotsTest, EvaluationsAreThoseOfTheDevice) {
   const auto run = [&](const std::string& extra, int every) {
     const std::string evaluate =
         fmt::format("training: {{evaluate: {{every: {}, steps: 2}}}}\ndata: {{tokens: ids, held_out: 20 %}}\n", every);
-    const std::string file = folder.write("s.yaml", model_on({2, 1}, kSgd + kRounds + extra + evaluate));
-    RunRequest request = quiet(file, 3);
-    request.metrics = folder.file("m.jsonl");
-    EXPECT_EQ(run_threads(file, request).error(), "");
-    return metrics_lines(request.metrics);
+    return metrics_of(folder, model_on({2, 1}, kSgd + kRounds + extra + evaluate), 3);
   };
   const auto device = run("", 1), host = run(kOnHost, 1), seldom = run(kOnHost, 3);
   ASSERT_EQ(host.size(), 3U);
