@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "base/index.hpp"
-#include "costmodel/estimate/order_net.hpp"
 #include "costmodel/prediction/step_terms.hpp"
 #include "costmodel/timeline/device_sums.hpp"
 #include "costmodel/timeline/step_time.hpp"
@@ -60,7 +59,17 @@ PathTime composition_of(const TaskGraph& graph, const Program& program, bool opt
 // Follows the step from its last end back to its start, and adds up what it passes.
 class Walk {
  public:
-  Walk(const TaskGraph& graph, const TaskTimes& times) : graph_(graph), times_(times), net_(graph) {}
+  Walk(const TaskGraph& graph, const TaskTimes& times) : graph_(graph), times_(times), before_(graph.tasks.size(), -1) {
+    std::array<std::int32_t, kLanes> last{};
+    for (int rank = 0; rank < graph.ranks; ++rank) {
+      last.fill(-1);
+      for (auto t = graph.rank_begin[rank]; t < graph.rank_begin[at(rank) + 1]; ++t) {
+        std::int32_t& of_lane = last[at(graph.tasks[t].lane)];
+        before_[t] = of_lane;
+        of_lane = t;
+      }
+    }
+  }
 
   PathTime run() {
     double now = 0;
@@ -143,7 +152,7 @@ class Walk {
       else  // a point inside the producer may be it
         cause.consider(input.task, -1, input.point >= 0 ? std::min(start, end_of(input.task)) : end_of(input.task), start);
     }
-    if (const std::int32_t p = net_.lane_before(t); p >= 0) cause.consider(p, -1, end_of(p), start);
+    if (const std::int32_t p = before_[t]; p >= 0) cause.consider(p, -1, end_of(p), start);
   }
 
   std::int32_t before_transfer(std::int32_t t) {
@@ -160,8 +169,8 @@ class Walk {
 
   const TaskGraph& graph_;
   const TaskTimes& times_;
-  const OrderNet net_;
-  std::vector<PathTime> known_;  // per program
+  std::vector<std::int32_t> before_;  // per task: the one before it on its lane
+  std::vector<PathTime> known_;       // per program
   std::vector<bool> is_known_;
   PathTime path_;
 };
