@@ -43,6 +43,14 @@ function(panpipe_library name)
   panpipe_join(panpipe_${name})
 endfunction()
 
+# panpipe_test_parts(NAME SOURCES a.cpp ... LIBRARIES lib ...) compiles once what several test programs share.
+function(panpipe_test_parts name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LIBRARIES" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES})
+  target_link_libraries(${name} PUBLIC panpipe_flags ${ARG_LIBRARIES} GTest::gtest)
+  panpipe_compile_lightly(${name})
+endfunction()
+
 # panpipe_test(NAME SOURCES a_test.cpp ... LIBRARIES lib ... [LABELS gpu]) makes one GoogleTest program of a folder and registers each
 # of its tests with ctest; those of suites named Gpu/... carry the label gpu. Tests run in the source folder tests/ and find the built programs in $PANPIPE_BIN.
 function(panpipe_test name)
